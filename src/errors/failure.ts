@@ -1,0 +1,100 @@
+/** Where in the walk of a request something failed (contract: errors, `stage`). */
+export type Stage = "router" | "prefill" | "handoff" | "decode";
+
+/** The router's own stable error codes. They stand in `x-router-error-code` whatever an engine said. */
+export type ErrorCode =
+  | "invalid_request"
+  | "unauthorized"
+  | "forbidden"
+  | "model_not_found"
+  | "not_found"
+  | "method_not_allowed"
+  | "body_too_large"
+  | "unsupported_media_type"
+  | "rate_limited"
+  | "router_overloaded"
+  | "queue_timeout"
+  | "shutting_down"
+  | "no_prefill_workers"
+  | "no_decode_workers"
+  | "prefill_unreachable"
+  | "decode_unreachable"
+  | "prefill_timeout"
+  | "decode_timeout"
+  | "prefill_failed"
+  | "decode_failed"
+  | "event_too_large"
+  | "invalid_handoff"
+  | "internal";
+
+/**
+ * How a leg went wrong, as far as retries, breakers and `lateFailure` care:
+ * - `refused`: nothing was sent (connection refused, name not resolved)
+ * - `reset`: closed before any byte of an answer came; the request counts as sent
+ * - `cut`: the answer began and its transport ended early
+ * - `connect`: not reachable within `connectMs`; counts as sent
+ * - `timeout`: one of our own limits ran out
+ * - `status`: an answered 4xx/5xx
+ * - `content`: a 200 whose content is an error, an abort, or useless
+ */
+export type FaultKind = "refused" | "reset" | "cut" | "connect" | "timeout" | "status" | "content";
+
+/** What an engine said about its own error; kept for the client (contract: an engine's own 4xx/5xx keeps its type and code). */
+export interface EngineFault {
+  message: string;
+  type?: string;
+  code?: string | number | null;
+  param?: string | null;
+  /** HTTP status that the fault itself carries: integer `code` or `status_code` within 400–599. */
+  status?: number;
+}
+
+export interface FailureOptions {
+  status: number;
+  stage: Stage;
+  message: string;
+  kind?: FaultKind;
+  param?: string | null;
+  engine?: EngineFault;
+  /** `retry-after` and `x-ratelimit-*` of the answer that failed. */
+  headers?: readonly (readonly [string, string])[];
+  /** An engine's own nested error event, to be passed on unchanged and once (bytes of one whole SSE event). */
+  frame?: Uint8Array;
+  retryAfterSeconds?: number;
+  cause?: unknown;
+}
+
+/** A failure a client may see. Everything that goes wrong on the main path is one of these by the time it leaves. */
+export class Failure extends Error {
+  override readonly name = "Failure";
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly stage: Stage;
+  readonly kind: FaultKind | undefined;
+  readonly param: string | null;
+  readonly engine: EngineFault | undefined;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly frame: Uint8Array | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, options: FailureOptions) {
+    super(options.message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.status = options.status;
+    this.stage = options.stage;
+    this.kind = options.kind;
+    this.param = options.param ?? null;
+    this.engine = options.engine;
+    this.headers = options.headers ?? [];
+    this.frame = options.frame;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/** The client itself has left. Never shown to anyone; neutral for every worker (499 in metrics and log). */
+export class ClientGone extends Error {
+  override readonly name = "ClientGone";
+  constructor() {
+    super("The client closed its connection");
+  }
+}
