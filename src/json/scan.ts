@@ -1,0 +1,143 @@
+import { Cursor } from "./cursor.ts";
+import { JsonError } from "./json-error.ts";
+
+export { JsonError, type JsonErrorCode } from "./json-error.ts";
+
+/** One member of an object, as positions in its text (UTF-16 code units). */
+export interface Member {
+  /** Decoded, so that `"\u006dax_tokens"` is `max_tokens`. */
+  key: string;
+  /** Of the key's opening quote. */
+  keyStart: number;
+  valueStart: number;
+  /** Behind the value's last character; whitespace is outside. */
+  valueEnd: number;
+}
+
+/** An object within a JSON text: the spans of its members, in order, duplicates included. */
+export interface JsonObject {
+  /** The whole text, of which the object may be a part. */
+  text: string;
+  /** Of `{`. */
+  open: number;
+  /** Of `}`. */
+  close: number;
+  members: Member[];
+}
+
+/** A value's place in a text. */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+export interface ScanOptions {
+  /** Most containers within one another, the outermost included. Default 512. */
+  maxDepth?: number;
+}
+
+const DEFAULT_MAX_DEPTH = 512;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/**
+ * Checks a text against RFC 8259, nested values included, and gives the spans of its top-level members.
+ * Accepts exactly what `JSON.parse` accepts, when it is an object and within the depth limit.
+ *
+ * @param text one JSON object, with any whitespace around it
+ * @throws JsonError `not_json`, `not_object` (valid JSON of another type) or `too_deep`
+ */
+export function scanObject(text: string, options?: ScanOptions): JsonObject {
+  const maxDepth = options?.maxDepth ?? DEFAULT_MAX_DEPTH;
+  const cursor = new Cursor(text, maxDepth, false);
+  const start = cursor.skipSpace(0);
+  if (text.charCodeAt(start) !== OPEN_BRACE) {
+    expectEnd(cursor, text, cursor.skipValue(start, 0));
+    throw new JsonError("not_object", "Expected a JSON object", start);
+  }
+  if (maxDepth < 1) throw new JsonError("too_deep", `Nested deeper than ${maxDepth} levels`, start);
+  const doc = readObject(cursor, text, start);
+  expectEnd(cursor, text, doc.close + 1);
+  return doc;
+}
+
+/**
+ * Checks a text that may hold any JSON value.
+ *
+ * @returns where the value begins and ends; whitespace is outside
+ * @throws JsonError `not_json` or `too_deep`
+ */
+export function scanValue(text: string, options?: ScanOptions): Span {
+  const cursor = new Cursor(text, options?.maxDepth ?? DEFAULT_MAX_DEPTH, false);
+  const start = cursor.skipSpace(0);
+  const end = cursor.skipValue(start, 0);
+  expectEnd(cursor, text, end);
+  return { start, end };
+}
+
+/**
+ * The spans of the members of a nested object. The text must have been scanned before: strings are only measured here,
+ * and no depth limit applies.
+ *
+ * @param start position of the object's `{`, such as a `valueStart`
+ * @throws JsonError `not_object` when there is something else
+ */
+export function scanObjectAt(text: string, start: number): JsonObject {
+  if (text.charCodeAt(start) !== OPEN_BRACE) throw new JsonError("not_object", "Expected a JSON object", start);
+  return readObject(new Cursor(text, Infinity, true), text, start);
+}
+
+/**
+ * The spans of the elements of a nested array, in order. The text must have been scanned before, as for `scanObjectAt`.
+ *
+ * @param start position of the array's `[`
+ * @throws JsonError `not_json` when there is something else
+ */
+export function scanArrayAt(text: string, start: number): Span[] {
+  if (text.charCodeAt(start) !== OPEN_BRACKET) throw new JsonError("not_json", "Expected a JSON array", start);
+  const cursor = new Cursor(text, Infinity, true);
+  const elements: Span[] = [];
+  let p = cursor.skipSpace(start + 1);
+  if (text.charCodeAt(p) === CLOSE_BRACKET) return elements;
+  for (;;) {
+    const end = cursor.skipValue(p, 0);
+    elements.push({ start: p, end });
+    p = cursor.skipSpace(end);
+    const c = text.charCodeAt(p);
+    if (c === CLOSE_BRACKET) return elements;
+    if (c !== COMMA) throw new JsonError("not_json", "Expected ',' or ']'", p);
+    p = cursor.skipSpace(p + 1);
+  }
+}
+
+function readObject(cursor: Cursor, text: string, open: number): JsonObject {
+  const members: Member[] = [];
+  let p = cursor.skipSpace(open + 1);
+  if (text.charCodeAt(p) === CLOSE_BRACE) return { text, open, close: p, members };
+  for (;;) {
+    const keyStart = p;
+    const valueStart = cursor.skipKey(keyStart);
+    const key = cursor.escaped ? decodeKey(text, keyStart) : text.slice(keyStart + 1, text.indexOf('"', keyStart + 1));
+    const valueEnd = cursor.skipValue(valueStart, 1);
+    members.push({ key, keyStart, valueStart, valueEnd });
+    p = cursor.skipSpace(valueEnd);
+    const c = text.charCodeAt(p);
+    if (c === CLOSE_BRACE) return { text, open, close: p, members };
+    if (c !== COMMA) throw new JsonError("not_json", "Expected ',' or '}'", p);
+    p = cursor.skipSpace(p + 1);
+  }
+}
+
+function decodeKey(text: string, keyStart: number): string {
+  const end = new Cursor(text, 0, true).skipString(keyStart);
+  return JSON.parse(text.slice(keyStart, end)) as string;
+}
+
+function expectEnd(cursor: Cursor, text: string, at: number): void {
+  const end = cursor.skipSpace(at);
+  if (end !== text.length) throw new JsonError("not_json", "Expected the end of the text", end);
+}
