@@ -1,5 +1,5 @@
 import { drainTail, gather, isError, judgeLater } from "./drain.ts";
-import { errorOutput, NoDisaggregatedParams, noOutput } from "./errors.ts";
+import { errorInStream, errorOutput, NoDisaggregatedParams, noOutput } from "./errors.ts";
 import type {
   EngineOutput,
   PrefillOutput,

@@ -43,7 +43,10 @@ export function bootstrapRoom(dpSize: number, rank?: number, random: RandomBits 
   return wanted > MAX_ROOM ? wanted - size : wanted;
 }
 
-/** `count` distinct rooms of one request, one per item of a batch, all with the same `rank` if one is wanted. */
+/**
+ * `count` distinct rooms of one request, one per item of a batch, all with the same `rank` if one is wanted. Throws a `RangeError`
+ * like `bootstrapRoom`, and when `random` repeats itself without end.
+ */
 export function bootstrapRooms(
   count: number,
   dpSize: number,
@@ -51,7 +54,13 @@ export function bootstrapRooms(
   random: RandomBits = pooledBits,
 ): bigint[] {
   const rooms = new Set<bigint>();
-  while (rooms.size < count) rooms.add(bootstrapRoom(dpSize, rank, random));
+  let repeats = 0;
+  while (rooms.size < count) {
+    const before = rooms.size;
+    rooms.add(bootstrapRoom(dpSize, rank, random));
+    // 63 random bits all but never repeat; a source that does so again and again would keep us here forever.
+    if (rooms.size === before && ++repeats > 64) throw new RangeError("Random source repeats itself");
+  }
   return [...rooms];
 }
 
