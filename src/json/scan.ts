@@ -37,7 +37,6 @@ export interface ScanOptions {
 }
 
 const DEFAULT_MAX_DEPTH = 512;
-const QUOTE = 0x22;
 const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;

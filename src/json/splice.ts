@@ -1,6 +1,5 @@
 import { findMember } from "./member.ts";
 import type { JsonObject, Member } from "./scan.ts";
-import { jsonString } from "./text.ts";
 
 /** What to change in an object. */
 export interface Edits {
@@ -62,7 +61,7 @@ export function splice(doc: JsonObject, edits: Edits): string {
   out += text.slice(done, end);
   for (const replacement of replacements) {
     if (replacement.target !== undefined) continue;
-    out += `${kept ? "," : ""}${jsonString(replacement.key)}:${replacement.raw}`;
+    out += `${kept ? "," : ""}${JSON.stringify(replacement.key)}:${replacement.raw}`;
     kept = true;
   }
   return out + text.slice(end);
