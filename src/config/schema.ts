@@ -64,7 +64,7 @@ export const configSchema = v.strictObject(
 /** The configuration after the schema, before names and platform defaults are filled in. */
 export type ConfigEntry = v.InferOutput<typeof configSchema>;
 type ModelEntry = ConfigEntry["models"][number];
-type PoolEntry = ModelEntry["pools"][number];
+export type PoolEntry = ModelEntry["pools"][number];
 
 /**
  * One engine. `url` is normalised (no trailing slash, base path kept, IPv6 in brackets) and may start with `dns+`, which the

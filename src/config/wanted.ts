@@ -9,7 +9,8 @@ export function show(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
   if (typeof value === "object") return "a mapping";
-  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
+  // A URL with user info holds a password, and messages end up in logs.
+  const text = typeof value === "string" ? JSON.stringify(value.replace(/\/\/[^/]*@/, "//…@")) : String(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 
