@@ -44,12 +44,18 @@ function readText(text: string): unknown {
   if (text.length > MAX_CHARACTERS) throw whole(`wanted at most ${MAX_CHARACTERS} characters, got ${text.length}`);
   try {
     const lines = new LineCounter();
-    const document = parseDocument(text.replace(/^\uFEFF/, ""), { lineCounter: lines, prettyErrors: false, merge: true });
+    const document = parseDocument(text.replace(/^\uFEFF/, ""), {
+      lineCounter: lines,
+      prettyErrors: false,
+      merge: true,
+    });
     // Warnings are tags like !env, which nothing here resolves: taking the text for the value would be a lie.
     const problem = document.errors[0] ?? document.warnings[0];
     if (problem !== undefined) {
       const { line, col } = lines.linePos(problem.pos[0]);
-      throw whole(`wanted YAML or JSON, got text that is neither at line ${line}, column ${col}: ${problem.message}`);
+      // The parser's own text here names its API, which means nothing to an operator.
+      const text = problem.code === "MULTIPLE_DOCS" ? "A second document begins here" : problem.message;
+      throw whole(`wanted YAML or JSON, got text that is neither at line ${line}, column ${col}: ${text}`);
     }
     return document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { aList, mapping } from "./mapping.ts";
 import type { PolicyName } from "./policies.ts";
 import { label, text } from "./scalars.ts";
 import * as section from "./sections.ts";
@@ -9,38 +10,32 @@ export const ENGINES = ["sglang", "vllm", "trtllm", "openai"] as const;
 export const CONNECTORS = ["nixl", "nixl-push", "mooncake"] as const;
 const CANCEL = ["anytime", "deferred"] as const;
 
-const workerList = v.optional(v.array(workerSchema, section.aList), []);
-const nameList = v.optional(v.array(text(), section.aList), []);
+const workerList = v.optional(v.array(workerSchema, aList), []);
+const nameList = v.optional(v.array(text(), aList), []);
 
-const poolSchema = v.strictObject(
-  {
-    name: v.optional(label),
-    engine: v.picklist(ENGINES, wantedOneOf(ENGINES)),
-    connector: v.optional(v.picklist(CONNECTORS, wantedOneOf(CONNECTORS))),
-    region: v.optional(text()),
-    cancel: v.optional(v.picklist(CANCEL, wantedOneOf(CANCEL)), "anytime"),
-    prefill: workerList,
-    decode: workerList,
-    workers: workerList,
-  },
-  section.aMapping,
-);
+const poolSchema = mapping({
+  name: v.optional(label),
+  engine: v.picklist(ENGINES, wantedOneOf(ENGINES)),
+  connector: v.optional(v.picklist(CONNECTORS, wantedOneOf(CONNECTORS))),
+  region: v.optional(text()),
+  cancel: v.optional(v.picklist(CANCEL, wantedOneOf(CANCEL)), "anytime"),
+  prefill: workerList,
+  decode: workerList,
+  workers: workerList,
+});
 
-const modelSchema = v.strictObject(
-  {
-    id: text(),
-    aliases: nameList,
-    adapters: nameList,
-    pools: v.pipe(v.array(poolSchema, section.aList), v.minLength(1, wanted("at least one pool"))),
-  },
-  section.aMapping,
-);
+const modelSchema = mapping({
+  id: text(),
+  aliases: nameList,
+  adapters: nameList,
+  pools: v.pipe(v.array(poolSchema, aList), v.minLength(1, wanted("at least one pool"))),
+});
 
 /** The configuration as written (contract section 2). What depends on more than one field is checked in `rules.ts`. */
-export const configSchema = v.strictObject(
+export const configSchema = mapping(
   {
     listen: v.optional(section.listen, {}),
-    models: v.pipe(v.array(modelSchema, section.aList), v.minLength(1, wanted("at least one model"))),
+    models: v.pipe(v.array(modelSchema, aList), v.minLength(1, wanted("at least one model"))),
     policy: v.optional(section.policy, {}),
     disaggregation: v.optional(section.disaggregation, {}),
     lateFailure: v.optional(section.lateFailure, "any"),

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { mapping } from "./mapping.ts";
 import { envName, label, quantity, text, whole } from "./scalars.ts";
 import { wanted } from "./wanted.ts";
 import { parseWorkerUrl, urlHost } from "./worker-url.ts";
@@ -33,7 +34,7 @@ const hostName = v.pipe(
 const port = whole(1, 65535);
 
 const workerObject = v.pipe(
-  v.strictObject(
+  mapping(
     {
       url: workerUrl,
       name: v.optional(label),
