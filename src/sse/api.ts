@@ -1,5 +1,10 @@
 import type { EngineFault, Stage } from "../errors/failure.ts";
+import { messagesFrame, openAiFrame, responsesFrame } from "./error-frame.ts";
+import { doneEvent } from "./event-data.ts";
+import { readChat, readCompletions, readGenerate } from "./read-choices.ts";
+import { readMessages, readResponses } from "./read-typed.ts";
 import type { StreamState } from "./stream-state.ts";
+import { suspiciousChoices, suspiciousMessages, suspiciousResponses } from "./suspicious.ts";
 
 /** The generation APIs that can be split (contract section 3). Each has its own events, error frame and end mark. */
 export type Api = "chat" | "completions" | "responses" | "messages" | "generate";
@@ -50,3 +55,35 @@ export interface StreamApi {
   /** What a parsed event means; remembers in `state`. Events go in once each and in order. */
   read(event: StreamEvent, state: StreamState): EventMeaning;
 }
+
+const chat: StreamApi = {
+  name: "chat",
+  endMark: doneEvent,
+  afterErrorFrame: doneEvent,
+  errorFrame: openAiFrame,
+  suspicious: suspiciousChoices,
+  read: readChat,
+};
+
+/** The five APIs (contract sections 4 and 5). */
+export const streamApis: Readonly<Record<Api, StreamApi>> = {
+  chat,
+  completions: { ...chat, name: "completions", read: readCompletions },
+  generate: { ...chat, name: "generate", read: readGenerate },
+  responses: {
+    name: "responses",
+    endMark: "",
+    afterErrorFrame: "",
+    errorFrame: responsesFrame,
+    suspicious: suspiciousResponses,
+    read: readResponses,
+  },
+  messages: {
+    name: "messages",
+    endMark: 'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    afterErrorFrame: "",
+    errorFrame: messagesFrame,
+    suspicious: suspiciousMessages,
+    read: readMessages,
+  },
+};
