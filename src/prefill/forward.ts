@@ -57,23 +57,26 @@ export function forwardDecode<T>(
       reject(error);
       return;
     }
-    opening.then(
-      function opened(stream) {
-        unsubscribe();
-        const outcome = task.outcome;
-        if (outcome === null) {
-          resolve(new ReadableStream(new Forwarder(stream, task, cancel, rules, ports), { highWaterMark: 0 }));
-        } else if (outcome.ok) {
-          resolve(stream);
-        } else {
-          stream.cancel(outcome.error).catch(ignore);
-        }
-      },
-      function notOpened(error) {
-        unsubscribe();
-        reject(error);
-      },
-    );
+    opening
+      .then(
+        function opened(stream) {
+          unsubscribe();
+          const outcome = task.outcome;
+          if (outcome === null) {
+            resolve(new ReadableStream(new Forwarder(stream, task, cancel, rules, ports), { highWaterMark: 0 }));
+          } else if (outcome.ok) {
+            resolve(stream);
+          } else {
+            stream.cancel(outcome.error).catch(ignore);
+          }
+        },
+        function notOpened(error) {
+          unsubscribe();
+          reject(error);
+        },
+      )
+      // A stream that cannot be read (locked by someone else) is a decode that did not open.
+      .catch(reject);
   });
 }
 
@@ -88,6 +91,8 @@ const END = Symbol("end of decode");
  * - `over`: closed, errored or cancelled; whatever still arrives is dropped
  */
 type State = "watching" | "holding" | "passing" | "released" | "over";
+
+type ReadStep<T> = { done: true; value?: T | undefined } | { done: false; value: T };
 
 /** One stream's state machine. Per item it costs one read and its two callbacks, made once: no race, no timer. */
 class Forwarder<T> implements UnderlyingDefaultSource<T> {
@@ -132,7 +137,7 @@ class Forwarder<T> implements UnderlyingDefaultSource<T> {
     return this.#reader.cancel(reason);
   }
 
-  readonly #onRead = ({ done, value }: ReadableStreamReadResult<T>): void => {
+  readonly #onRead = ({ done, value }: ReadStep<T>): void => {
     try {
       if (this.#state === "over") return;
       if (done) {
