@@ -20,7 +20,7 @@ const FOREIGN: Readonly<Record<string, PolicyName>> = {
 
 /** Our spelling of a policy name in anybody's spelling, or undefined: `cache_aware` → `prefix-aware`. */
 export function policyName(text: string): PolicyName | undefined {
-  const dashed = text.toLowerCase().replaceAll("_", "-");
+  const dashed = text.replaceAll("_", "-");
   return POLICY_NAMES.find((name) => name === dashed) ?? (Object.hasOwn(FOREIGN, dashed) ? FOREIGN[dashed] : undefined);
 }
 
@@ -33,7 +33,6 @@ export const POLICY_SPELLINGS: readonly string[] = [
 
 /** A policy name in any spelling; comes out in ours. */
 export const policySchema = v.pipe(
-  v.string(wantedOneOf(POLICY_NAMES)),
-  v.check((text) => policyName(text) !== undefined, wantedOneOf(POLICY_NAMES)),
+  v.picklist(POLICY_SPELLINGS, wantedOneOf(POLICY_NAMES)),
   v.transform((text): PolicyName => policyName(text)!),
 );

@@ -26,6 +26,7 @@ export function text(what = "text that is not empty") {
   const message = wanted(what, (input) => (typeof input === "number" ? "put it in quotes" : undefined));
   return v.pipe(
     v.string(message),
+    v.nonEmpty(message),
     v.check((s) => s.trim() !== "", message),
     // Names end up in log lines, headers and labels: no control character may ride along.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused

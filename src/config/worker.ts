@@ -33,7 +33,7 @@ const hostName = v.pipe(
 
 const port = whole(1, 65535);
 
-const workerObject = v.pipe(
+export const workerObject = v.pipe(
   mapping(
     {
       url: workerUrl,
