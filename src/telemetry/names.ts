@@ -2,6 +2,7 @@
 export const METRIC = {
   requests: "prefill_router_requests_total",
   responses: "prefill_router_responses_total",
+  routed: "prefill_router_routed_total",
   errors: "prefill_router_errors_total",
   rejected: "prefill_router_rejected_total",
   retries: "prefill_router_retries_total",

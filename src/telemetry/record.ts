@@ -56,6 +56,8 @@ export interface RequestRecord {
   tailEndedAt: number;
   /** Prefill tails of this request that are still being read (split requests have several). Kept by telemetry. */
   openDrains: number;
+  /** The response has ended and only tails are open. Kept by telemetry. */
+  awaitsDrains: boolean;
   /** `prefillDoneAt` has gone into the histogram; it may come after the request's end. Kept by telemetry. */
   prefillObserved: boolean;
   status: number;
@@ -80,7 +82,7 @@ export interface RequestRecord {
 
 /**
  * A fresh record with every field present, in one literal: all records of a process share one hidden class, so that each later
- * `record.x = …` on the hot path is a plain store (a record grown field by field costs some 10 times as much to read).
+ * `record.x = …` on the hot path is a plain store and every reader stays monomorphic.
  * `now` is the router's monotonic clock, `wallNow` the time of day; both in milliseconds.
  */
 export function createRecord(now: number, wallNow: number): RequestRecord {
@@ -113,6 +115,7 @@ export function createRecord(now: number, wallNow: number): RequestRecord {
     finishedAt: 0,
     tailEndedAt: 0,
     openDrains: 0,
+    awaitsDrains: false,
     prefillObserved: false,
     status: 0,
     outcome: "",

@@ -1,37 +1,13 @@
-import type { ErrorCode, FaultKind, Stage } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
-import type { BreakerState, FleetSnapshot, WorkerRole } from "./fleet.ts";
-import type { RequestRecord } from "./record.ts";
-
-export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
-
-/** What metrics.ts's `class Metrics` offers. */
-export interface MetricsPort {
-  requestDone(record: RequestRecord): void;
-  retry(reason: FaultKind, stage: Stage): void;
-  breakerChange(worker: string, state: BreakerState): void;
-  drainOpened(): void;
-  drainClosed(record: RequestRecord): void;
-  drainCut(): void;
-  handoffReleased(): void;
-  lateFailure(kind: FaultKind, when: "streaming" | "after_end"): void;
-  errorFrame(): void;
-  settleWait(ms: number): void;
-  completedByRouter(reason: "cut" | "silence" | "no_end_mark"): void;
-  droppedAfterFinish(): void;
-  policyChoice(policy: string, role: WorkerRole, reason: string): void;
-  prefixHit(tokens: number): void;
-  probe(worker: string, result: "ok" | "failed" | "timeout" | "unreachable"): void;
-  rejected(code: ErrorCode): void;
-  render(): string;
-}
-
-/** What log.ts's `class Log` offers. */
-export interface LogPort {
-  request(record: RequestRecord, prompt?: string): void;
-  event(level: Exclude<LogLevel, "silent">, name: string, fields?: Readonly<Record<string, unknown>>): void;
-  enabled(level: LogLevel): boolean;
-}
+import type { FleetSnapshot } from "./fleet.ts";
+import { newSpanId } from "./ids.ts";
+import { Log, type LogLevel } from "./log.ts";
+import { createMask, maskAddresses } from "./mask.ts";
+import { Metrics } from "./metrics.ts";
+import { type ExportFetch, SpanExporter } from "./otlp.ts";
+import { Recent } from "./recent.ts";
+import { createRecord, type RequestRecord } from "./record.ts";
+import { beginTrace } from "./trace-context.ts";
 
 export interface TelemetryConfig {
   /** Configured model ids; any other name becomes "other". */
@@ -45,33 +21,134 @@ export interface TelemetryDeps {
   clock: Clock;
   /** Time of day, milliseconds since 1970. */
   wallNow: () => number;
-  /** Takes one log line without its line feed. */
+  /** Takes one log line without its line feed (`BatchedSink.push`). */
   sink: (line: string) => void;
-  /** Needed with `otlpUrl`. */
-  fetch?: (url: string, init: RequestInit) => Promise<Response>;
-  /** May be set later by `observe`, since the fleet is built after telemetry. */
-  fleet?: () => FleetSnapshot;
-  /** Configured keys, masked in everything that is logged. */
+  /** Reaches the collector; the platform's own unless given. */
+  fetch?: ExportFetch;
+  /** Configured keys, masked in everything that is logged and in engines' messages. */
   secrets: readonly string[];
   version: string;
 }
 
+/** All that watches requests, in one object: the router fills a record and tells of its end, the rest follows from it. */
 export interface Telemetry {
-  /** A record that counts as running from now on. */
+  /** A record that counts as running until `done`. */
   newRecord(): RequestRecord;
-  /** Once, when the response has ended (`finishedAt`, `status`, `outcome` are set). A second call does nothing. */
+  /** Fills trace ids, state and baggage of the record from the client's headers (see trace-context.ts for the rules). */
+  beginTrace(record: RequestRecord, headers: Headers): void;
+  /** An id for a leg's span, to be kept in the record and given to `legTraceparent`; "" when nobody would see the span. */
+  newLegSpan(record: RequestRecord): string;
+  /**
+   * Once, when the response has ended and `finishedAt`, `status` and `outcome` are set: metrics, log line, dashboard, spans.
+   * A second call for the same record does nothing. `prompt` is logged only with `log.prompts`.
+   */
   done(record: RequestRecord, prompt?: string): void;
   /** A prefill tail goes to the background. Each needs one `drainClosed`. */
   drainOpened(record: RequestRecord): void;
-  /** The tail has ended, well or not (`tailEndedAt`, `prefillDoneAt`, `lateFailure` are set); `cut`: by `tailMs` or `shutdownMs`. */
+  /**
+   * A tail has ended, well or not; `tailEndedAt` is set, `prefillDoneAt` or `lateFailure` as it went. `cut`: the router ended it
+   * (`tailMs`, `shutdownMs`). Before or after `done`: spans of a record leave when both have come.
+   */
   drainClosed(record: RequestRecord, cut?: boolean): void;
-  /** Fills trace ids, state and baggage of the record from the client's headers. */
-  beginTrace(record: RequestRecord, headers: Headers): void;
-  /** Configured keys masked, for engine messages that go to clients. */
+  /** Configured keys out of a text, for engines' messages that go to clients (contract section 4). */
   mask(text: string): string;
-  readonly metrics: MetricsPort;
-  readonly log: LogPort;
-  readonly recent: { running(): Iterable<RequestRecord>; finished(): RequestRecord[] };
-  /** Hands queued spans to the collector; at shutdown await it. */
+  /** Where worker and queue gauges come from; called once per scrape. */
+  observeFleet(fleet: () => FleetSnapshot): void;
+  /** Hands waiting spans to the collector; awaited at shutdown and, where no timers run between requests, in `waitUntil`. */
   flush(): Promise<void>;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly recent: Recent;
+}
+
+/** Builds the bundle. Starts nothing: no timer runs until the first span waits, and log lines go to `sink` as they are made. */
+export function createTelemetry(config: TelemetryConfig, deps: TelemetryDeps): Telemetry {
+  return new RouterTelemetry(config, deps);
+}
+
+class RouterTelemetry implements Telemetry {
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly recent = new Recent();
+  readonly mask: (text: string) => string;
+  readonly beginTrace = beginTrace;
+  readonly #deps: TelemetryDeps;
+  readonly #exporter: SpanExporter | undefined;
+
+  constructor(config: TelemetryConfig, deps: TelemetryDeps) {
+    this.#deps = deps;
+    const mask = createMask(deps.secrets);
+    this.mask = mask;
+    this.log = new Log(deps.sink, {
+      ...config.log,
+      wallNow: deps.wallNow,
+      mask: (text) => maskAddresses(mask(text)),
+    });
+    this.#exporter = config.otlpUrl === undefined ? undefined : this.#createExporter(config.otlpUrl, deps);
+    this.metrics = new Metrics({
+      models: config.models,
+      version: deps.version,
+      startedAt: deps.wallNow(),
+      inProgress: () => this.recent.runningCount,
+      spans: () => ({ exported: this.#exporter?.exported ?? 0, dropped: this.#exporter?.dropped ?? 0 }),
+    });
+  }
+
+  #createExporter(url: string, deps: TelemetryDeps): SpanExporter {
+    return new SpanExporter({
+      url,
+      // Not passed on unbound: some runtimes refuse a `fetch` whose `this` is another object.
+      fetch: deps.fetch ?? ((address, init) => fetch(address, init)),
+      clock: deps.clock,
+      version: deps.version,
+      onChange: (state, reason) =>
+        this.log.event(state === "failing" ? "warn" : "info", `span_export_${state}`, { reason }),
+    });
+  }
+
+  newRecord(): RequestRecord {
+    const record = createRecord(this.#deps.clock.now(), this.#deps.wallNow());
+    this.recent.add(record);
+    return record;
+  }
+
+  newLegSpan(record: RequestRecord): string {
+    return this.#exporter !== undefined && record.sampled ? newSpanId() : "";
+  }
+
+  done(record: RequestRecord, prompt?: string): void {
+    if (!this.recent.finish(record)) return;
+    this.metrics.requestDone(record);
+    this.log.request(record, prompt);
+    if (record.openDrains === 0) this.#export(record);
+    else record.awaitsDrains = true;
+  }
+
+  drainOpened(record: RequestRecord): void {
+    record.openDrains += 1;
+    this.metrics.drainOpened();
+  }
+
+  drainClosed(record: RequestRecord, cut = false): void {
+    record.openDrains -= 1;
+    this.metrics.drainClosed(record);
+    if (cut) this.metrics.drainCut();
+    if (!record.awaitsDrains) return;
+    this.log.tailEnded(record, cut);
+    if (record.openDrains > 0) return;
+    record.awaitsDrains = false;
+    this.#export(record);
+  }
+
+  #export(record: RequestRecord): void {
+    if (this.#exporter !== undefined && record.sampled) this.#exporter.enqueue(record);
+  }
+
+  observeFleet(fleet: () => FleetSnapshot): void {
+    this.metrics.observeFleet(fleet);
+  }
+
+  async flush(): Promise<void> {
+    await this.#exporter?.flush();
+  }
 }
