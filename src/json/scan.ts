@@ -119,8 +119,10 @@ function readObject(cursor: Cursor, text: string, open: number): JsonObject {
   if (text.charCodeAt(p) === CLOSE_BRACE) return { text, open, close: p, members };
   for (;;) {
     const keyStart = p;
-    const valueStart = cursor.skipKey(keyStart);
-    const key = cursor.escaped ? decodeKey(text, keyStart) : text.slice(keyStart + 1, text.indexOf('"', keyStart + 1));
+    const keyEnd = cursor.skipKey(keyStart);
+    const plain = text.slice(keyStart + 1, keyEnd - 1);
+    const key = plain.includes("\\") ? (JSON.parse(text.slice(keyStart, keyEnd)) as string) : plain;
+    const valueStart = cursor.skipColon(keyEnd);
     const valueEnd = cursor.skipValue(valueStart, 1);
     members.push({ key, keyStart, valueStart, valueEnd });
     p = cursor.skipSpace(valueEnd);
@@ -129,11 +131,6 @@ function readObject(cursor: Cursor, text: string, open: number): JsonObject {
     if (c !== COMMA) throw new JsonError("not_json", "Expected ',' or '}'", p);
     p = cursor.skipSpace(p + 1);
   }
-}
-
-function decodeKey(text: string, keyStart: number): string {
-  const end = new Cursor(text, 0, true).skipString(keyStart);
-  return JSON.parse(text.slice(keyStart, end)) as string;
 }
 
 function expectEnd(cursor: Cursor, text: string, at: number): void {

@@ -108,8 +108,8 @@ describe("what is accepted", () => {
     });
   }
 
-  // Around the place where the native search takes over from the loop.
-  for (const length of [0, 1, 30, 31, 32, 33, 34, 63, 64, 65, 500]) {
+  // Around the places where the native search takes over from the loop, at first and behind an escape.
+  for (const length of [0, 1, 6, 7, 8, 9, 10, 30, 31, 32, 33, 34, 63, 64, 65, 500]) {
     test(`a flaw behind ${length} plain characters of a string is found, and what is valid is not one`, () => {
       const plain = "x".repeat(length);
       for (const tail of ["", "\\n", "\\\\", '\\"', "\\u00e9", "\u007f", "é", "日", "\n", "\u001f", "\\x", "\\u00"]) {
@@ -124,6 +124,13 @@ describe("what is accepted", () => {
 describe("keys", () => {
   test("an escaped key is decoded", () => {
     expect(scanObject('{"\\u006dax_tokens":1,"a\\/b\\"":2}').members.map((m) => m.key)).toEqual(["max_tokens", 'a/b"']);
+  });
+
+  test("an escape anywhere in a long key of a nested object is decoded", () => {
+    for (let before = 0; before < 80; before++) {
+      const name = `${"k".repeat(before)}\n${"k".repeat(50)}`;
+      expect(scanObjectAt(JSON.stringify({ [name]: 1 }), 0).members.map((m) => m.key)).toEqual([name]);
+    }
   });
 
   test("lone surrogates, raw or escaped, are kept apart from one another", () => {
