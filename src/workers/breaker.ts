@@ -1,0 +1,109 @@
+import type { BreakerConfig } from "../config/schema.ts";
+
+/** `half-open`: the open time is over and one request at a time may try the worker. */
+export type BreakerState = "closed" | "open" | "half-open";
+
+/**
+ * Circuit breaker of one worker. It knows three outcomes: success, failure, and neutral, which is no call at all
+ * (4xx, 429/503 back-pressure, clients that leave): a neutral answer proves nothing, so it neither opens nor closes.
+ *
+ * Nothing here runs on a timer: `open` turns into `half-open` when somebody looks after `openMs`.
+ */
+export class Breaker {
+  #config: BreakerConfig;
+  readonly #onChange: (to: BreakerState, from: BreakerState) => void;
+  #state: BreakerState = "closed";
+  #failures = 0;
+  #openUntil = 0;
+  /** Number of the probe that holds the one half-open place, 0 = free. Numbered, so that a late `leave` cannot free another's place. */
+  #probe = 0;
+  #probes = 0;
+
+  constructor(config: BreakerConfig, onChange: (to: BreakerState, from: BreakerState) => void = ignore) {
+    this.#config = config;
+    this.#onChange = onChange;
+  }
+
+  /** Consecutive failures counted so far; 0 unless closed. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** When an open breaker turns half-open; Infinity when no time will change what `allows` says. */
+  get changesAt(): number {
+    return this.#state === "open" ? this.#openUntil : Infinity;
+  }
+
+  state(now: number): BreakerState {
+    return this.#state === "open" && now >= this.#openUntil ? "half-open" : this.#state;
+  }
+
+  /** Whether a request may go to the worker now. */
+  allows(now: number): boolean {
+    if (this.#state === "closed") return true;
+    return this.state(now) === "half-open" && this.#probe === 0;
+  }
+
+  /**
+   * Called with every request that is sent, after `allows`. Returns the number of the probe place it took, 0 when it took none
+   * (closed). The holder gives it back with `leave`, once, whatever the outcome.
+   */
+  enter(now: number): number {
+    if (this.state(now) !== "half-open" || this.#probe !== 0) return 0;
+    this.#probes += 1;
+    this.#probe = this.#probes;
+    this.#become("half-open");
+    return this.#probe;
+  }
+
+  /** Frees the probe place if that probe still holds it. The state stays: a probe that ends without an outcome was neutral. */
+  leave(probe: number): void {
+    if (probe === 0 || probe !== this.#probe) return;
+    this.#probe = 0;
+    this.#onChange(this.#state, this.#state);
+  }
+
+  /**
+   * A request ended well: closes a half-open breaker, ends a row of failures. While open it says nothing: only requests from
+   * before the failures can still be running.
+   */
+  succeeded(now: number): void {
+    this.#failures = 0;
+    if (this.state(now) === "half-open") {
+      this.#probe = 0;
+      this.#become("closed");
+    }
+  }
+
+  /** A request failed: opens after `failures` in a row, at once when half-open. While open it changes nothing; the open time is not extended. */
+  failed(now: number): void {
+    if (!this.#config.enabled) return;
+    const state = this.state(now);
+    if (state === "open") return;
+    if (state === "closed") {
+      this.#failures += 1;
+      if (this.#failures < this.#config.failures) return;
+    }
+    this.#failures = 0;
+    this.#probe = 0;
+    this.#openUntil = now + this.#config.openMs;
+    this.#become("open");
+  }
+
+  /** New limits at run time; a breaker that is switched off closes. */
+  configure(config: BreakerConfig): void {
+    this.#config = config;
+    if (config.enabled) return;
+    this.#failures = 0;
+    this.#probe = 0;
+    this.#become("closed");
+  }
+
+  #become(to: BreakerState): void {
+    const from = this.#state;
+    this.#state = to;
+    this.#onChange(to, from);
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,39 @@
+import { acquire, type Lease } from "./lease.ts";
+import type { ChoiceInput, Policy } from "./policy.ts";
+import type { Pool } from "./pool.ts";
+import type { Worker, WorkerRole } from "./worker.ts";
+
+export interface ChooseOptions {
+  /** The router's monotonic clock, milliseconds. */
+  now: number;
+  /** Workers that have failed this request already. */
+  exclude?: ReadonlySet<Worker> | undefined;
+  /** Another policy than the pool's own. */
+  policy?: Policy | undefined;
+}
+
+/**
+ * Chooses a worker and counts the request on it in the same tick, so that parallel choices see each other. The caller releases the
+ * lease. Undefined: no worker of that role can be used (contract section 4, `no_prefill_workers`/`no_decode_workers`).
+ * A worker that is avoided or excluded never makes it undefined by being avoided; by being excluded it does.
+ */
+export function choose(pool: Pool, role: WorkerRole, input: ChoiceInput, options: ChooseOptions): Lease | undefined {
+  const set = pool.set(role);
+  const policy = options.policy ?? pool.policy(role);
+  let candidates = set.candidates(options.now);
+  if (options.exclude !== undefined && options.exclude.size > 0) {
+    candidates = without(candidates, options.exclude);
+    // The ones left out may have hidden an avoided worker behind willing ones.
+    if (candidates.length === 0) candidates = without(pool.usable(role, options.now), options.exclude);
+  }
+  const worker = policy.choose(candidates, input);
+  if (worker === undefined) return undefined;
+  const cached = policy.observe?.(worker, input) ?? 0;
+  return acquire(worker, input.tokens - cached, options.now);
+}
+
+function without(workers: readonly Worker[], exclude: ReadonlySet<Worker>): readonly Worker[] {
+  const left: Worker[] = [];
+  for (const worker of workers) if (!exclude.has(worker)) left.push(worker);
+  return left;
+}

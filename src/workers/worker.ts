@@ -1,0 +1,168 @@
+import type { BreakerConfig, HealthConfig } from "../config/schema.ts";
+import type { EngineName, LegTarget } from "../engines/dialect.ts";
+import { Breaker, type BreakerState } from "./breaker.ts";
+import { WorkerHealth } from "./health.ts";
+
+export type WorkerRole = "prefill" | "decode" | "aggregated";
+
+/** What a worker has in hand, counted from the moment of choice until the lease is released. */
+export interface WorkerLoad {
+  requests: number;
+  /** Prompt tokens still to be computed, estimated; what the worker is expected to have cached is not in it. */
+  tokens: number;
+}
+
+/** What may change while the worker stays the same one. */
+export interface WorkerSettings {
+  weight: number;
+  /** Sent as `authorization: Bearer`; undefined: the client's own header rules (contract section 7). */
+  apiKey: string | undefined;
+  target: LegTarget;
+}
+
+export interface WorkerOptions extends WorkerSettings {
+  name: string;
+  role: WorkerRole;
+  /** Base URL, no slash at its end. */
+  url: string;
+  model: string;
+  pool: string;
+  engine: EngineName;
+  breaker: BreakerConfig;
+  health: HealthConfig;
+  events?: WorkerEvents | undefined;
+}
+
+/** For metrics and the log. They must not throw. */
+export interface WorkerEvents {
+  onBreaker?(worker: Worker, to: BreakerState, from: BreakerState): void;
+  onHealth?(worker: Worker, healthy: boolean): void;
+}
+
+/** Back-pressure without a Retry-After, and the most that one is believed. */
+const DEFAULT_AVOID_MS = 1_000;
+const LONGEST_AVOID_MS = 60_000;
+
+/**
+ * One engine the router may send legs to. Plain state: it opens no connection and starts no timer. All times are the router's
+ * monotonic milliseconds.
+ */
+export class Worker {
+  readonly name: string;
+  readonly role: WorkerRole;
+  readonly url: string;
+  readonly model: string;
+  readonly pool: string;
+  readonly engine: EngineName;
+  /** Equal in every process and isolate for the same worker: what rendezvous hashing ranks by. */
+  readonly hash: number;
+  readonly load: WorkerLoad = { requests: 0, tokens: 0 };
+  readonly breaker: Breaker;
+  readonly health: WorkerHealth;
+  weight: number;
+  apiKey: string | undefined;
+  target: LegTarget;
+  /** Until then it has asked to be left alone (`Retry-After`); used all the same when nobody else can take a request. */
+  avoidUntil = 0;
+  /** Number of the latest choice of this worker, 0 = never: the one chosen longest ago wins a tie. */
+  lastChoice = 0;
+  /** Called when `usable` may have changed; set by the worker's set. */
+  onChange: () => void = ignore;
+  #draining = false;
+  #healthy = true;
+
+  constructor(options: WorkerOptions) {
+    this.name = options.name;
+    this.role = options.role;
+    this.url = options.url;
+    this.model = options.model;
+    this.pool = options.pool;
+    this.engine = options.engine;
+    this.weight = options.weight;
+    this.apiKey = options.apiKey;
+    this.target = options.target;
+    this.hash = hashText(options.url);
+    const { events } = options;
+    this.breaker = new Breaker(options.breaker, (to, from) => {
+      this.onChange();
+      if (to !== from) events?.onBreaker?.(this, to, from);
+    });
+    this.health = new WorkerHealth(options.engine, options.health, (healthy) => {
+      this.onChange();
+      if (healthy !== this.#healthy) events?.onHealth?.(this, healthy);
+      this.#healthy = healthy;
+    });
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  /** A draining worker ends what it has and gets nothing new. */
+  set draining(value: boolean) {
+    this.#draining = value;
+    this.onChange();
+  }
+
+  /** Whether a request may be sent to it now. */
+  usable(now: number): boolean {
+    return !this.#draining && this.health.healthy(now) && this.breaker.allows(now);
+  }
+
+  /** As `usable`, but a worker whose one half-open probe is under way counts too: readiness must not flicker with each probe. */
+  serving(now: number): boolean {
+    return !this.#draining && this.health.healthy(now) && this.breaker.state(now) !== "open";
+  }
+
+  /** When `usable` or the wish to be avoided changes by time alone; Infinity = by time alone never. */
+  changesAt(now: number): number {
+    const avoided = this.avoidUntil > now ? this.avoidUntil : Infinity;
+    return Math.min(this.breaker.changesAt, this.health.changesAt, avoided);
+  }
+
+  /** A request ended well. */
+  succeeded(now: number): void {
+    this.breaker.succeeded(now);
+    this.health.answered(now);
+  }
+
+  /** A request failed by the worker's fault: unreachable, reset, cut, timed out, 5xx other than 503, an error inside a 200. */
+  failed(now: number): void {
+    this.breaker.failed(now);
+    this.health.suspect(now);
+  }
+
+  /**
+   * The worker said 429 or 503: neutral for the breaker, and while `retryAfterMs` (its Retry-After; undefined = it named none) lasts
+   * the others are preferred.
+   */
+  busy(now: number, retryAfterMs?: number): void {
+    const ms = Math.min(Math.max(retryAfterMs ?? DEFAULT_AVOID_MS, 0), LONGEST_AVOID_MS);
+    this.avoidUntil = Math.max(this.avoidUntil, now + ms);
+    this.health.answered(now);
+    this.onChange();
+  }
+
+  /** Any answer with an HTTP status: a sign of life for the health check, no outcome for the breaker (4xx and the like). */
+  answered(now: number): void {
+    this.health.answered(now);
+  }
+
+  /** New settings at run time; load, breaker and health stay. */
+  configure(settings: WorkerSettings): void {
+    this.weight = settings.weight;
+    this.apiKey = settings.apiKey;
+    // What the Mooncake query told is knowledge, not configuration: it stays.
+    this.target = { ...settings.target, mooncake: settings.target.mooncake ?? this.target.mooncake };
+    this.onChange();
+  }
+}
+
+/** FNV-1a over the text's UTF-16 units: 32 bits. */
+export function hashText(text: string, seed = 0x811c9dc5): number {
+  let hash = seed;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  return hash >>> 0;
+}
+
+function ignore(): void {}
