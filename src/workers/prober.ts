@@ -1,0 +1,54 @@
+import type { Clock } from "../runtime/clock.ts";
+import type { ProbeResult } from "./health.ts";
+import type { Worker } from "./worker.ts";
+
+/**
+ * Sends one GET to the worker's base URL + `path` with the worker's own key and nothing of any client, and says how it ended within
+ * `timeoutMs`. It reads or cancels the answer's body. It should not reject; if it does, that is an `error`.
+ */
+export type FetchProbe = (worker: Worker, path: string, timeoutMs: number) => Promise<ProbeResult>;
+
+/** What the prober needs of the fleet. */
+export interface ProbeSource {
+  due(now: number): Worker[];
+}
+
+/** Drives the health checks. The runtime calls `run`: on a timer, or on Workers with a request. It has no timer of its own. */
+export class Prober {
+  readonly #fleet: ProbeSource;
+  readonly #fetchProbe: FetchProbe;
+  readonly #clock: Pick<Clock, "now">;
+
+  constructor(fleet: ProbeSource, fetchProbe: FetchProbe, clock: Pick<Clock, "now">) {
+    this.#fleet = fleet;
+    this.#fetchProbe = fetchProbe;
+    this.#clock = clock;
+  }
+
+  /**
+   * Starts a probe for each worker whose time has come, and returns how many it started with a promise of their end (for `waitUntil`;
+   * nobody has to await it, it never rejects). The next `run` need not wait for it: a worker that is being probed is not due.
+   */
+  run(): { started: number; done: Promise<void> } {
+    const now = this.#clock.now();
+    const due = this.#fleet.due(now);
+    // No promise for nothing: on Workers this runs with every request.
+    if (due.length === 0) return { started: 0, done: NOTHING };
+    return { started: due.length, done: Promise.all(due.map((worker) => this.#probe(worker))).then(nothing) };
+  }
+
+  async #probe(worker: Worker): Promise<void> {
+    const { path, timeoutMs } = worker.health.begin(this.#clock.now());
+    let result: ProbeResult;
+    try {
+      result = await this.#fetchProbe(worker, path, timeoutMs);
+    } catch {
+      result = { kind: "error" };
+    }
+    worker.health.report(result, this.#clock.now());
+  }
+}
+
+const NOTHING = Promise.resolve();
+
+function nothing(): void {}

@@ -1,0 +1,83 @@
+import type { RouterConfig } from "../config/schema.ts";
+import type { EngineName } from "../engines/dialect.ts";
+import type { ChoiceInput } from "./policy.ts";
+import type { Pool } from "./pool.ts";
+
+/** Ways a request can go before any worker has been chosen. */
+export type RequestPath = "disaggregated" | "aggregated" | "decode-only";
+
+/**
+ * Why there is no way: nobody of that role is usable (503), or the endpoint cannot be split on this engine and the pool has no
+ * aggregated workers (400, `param: "endpoint"`).
+ */
+export type PathRefusal = "no_prefill_workers" | "no_decode_workers" | "endpoint";
+
+export type PathChoice = { path: RequestPath } | { refusal: PathRefusal };
+
+export interface PathFacts {
+  engine: EngineName;
+  /** The dialect can split this API, and nothing in the request forbids it. */
+  splits: boolean;
+  /** Estimated prompt tokens. */
+  tokens: number;
+  /** Of these, what a decode worker is expected to have cached. */
+  cachedTokens: number;
+  /** Whether a worker of the role can be used now. */
+  prefill: boolean;
+  decode: boolean;
+  aggregated: boolean;
+  /** Whether the pool has aggregated workers at all. */
+  hasAggregated: boolean;
+  /** Whether the pool has prefill or decode workers at all. */
+  hasSplit: boolean;
+}
+
+export type Disaggregation = RouterConfig["disaggregation"];
+
+/**
+ * Which way a request goes in a pool (contract sections 2 and 3). A split when it can be had, unless little is left to compute
+ * (`minPromptTokens`, less what decode has cached): then one worker does it all, an aggregated one if there is one. Aggregated
+ * workers also step in when a leg of the split has nobody: they are there for whole requests, and /ready counts them. Decode workers
+ * step in for prefill only where `onNoPrefill` says so, and never on sglang, whose decode servers refuse requests without a room.
+ */
+export function choosePath(facts: PathFacts, { minPromptTokens, onNoPrefill }: Disaggregation): PathChoice {
+  const { aggregated, decode, prefill } = facts;
+  if (!facts.hasSplit || !facts.splits) {
+    if (aggregated) return { path: "aggregated" };
+    return { refusal: facts.hasAggregated ? "no_decode_workers" : "endpoint" };
+  }
+  const decodeAlone = decode && facts.engine !== "sglang";
+  if (minPromptTokens > 0 && facts.tokens - facts.cachedTokens < minPromptTokens) {
+    if (aggregated) return { path: "aggregated" };
+    if (decodeAlone) return { path: "decode-only" };
+  }
+  if (prefill && decode) return { path: "disaggregated" };
+  if (aggregated) return { path: "aggregated" };
+  if (!prefill && decodeAlone && onNoPrefill === "decode-only") return { path: "decode-only" };
+  return { refusal: prefill ? "no_decode_workers" : "no_prefill_workers" };
+}
+
+/** `choosePath` for a pool as it is now. The prompt is hashed only if `minPromptTokens` could make a difference. */
+export function pathIn(
+  pool: Pool,
+  input: ChoiceInput,
+  splits: boolean,
+  disaggregation: Disaggregation,
+  now: number,
+): PathChoice {
+  const decode = pool.set("decode").candidates(now);
+  const { minPromptTokens } = disaggregation;
+  const undecided = minPromptTokens > 0 && input.tokens >= minPromptTokens && splits && decode.length > 0;
+  const facts: PathFacts = {
+    engine: pool.engine,
+    splits,
+    tokens: input.tokens,
+    cachedTokens: undecided ? (pool.policy("decode").reuse?.(decode, input) ?? 0) : 0,
+    prefill: pool.set("prefill").candidates(now).length > 0,
+    decode: decode.length > 0,
+    aggregated: pool.set("aggregated").candidates(now).length > 0,
+    hasAggregated: pool.workers.length > 0,
+    hasSplit: pool.prefill.length > 0 || pool.decode.length > 0,
+  };
+  return choosePath(facts, disaggregation);
+}
