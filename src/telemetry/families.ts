@@ -1,5 +1,7 @@
+import type { ErrorCode, FaultKind, Stage } from "../errors/failure.ts";
 import { BOUNDS, Histogram } from "./histogram.ts";
 import { METRIC } from "./names.ts";
+import type { Outcome } from "./record.ts";
 import { Axis, Counter, type Registry, WorkerCounter } from "./registry.ts";
 
 /** The routes of the contract (section 3); any other path is "other". */
@@ -19,47 +21,65 @@ export const ROUTES = [
   "/v1/models/{id}",
 ] as const;
 
-const OUTCOMES = [
-  "success",
-  "client_cancel",
-  "prefill_failed",
-  "decode_failed",
-  "handoff_failed",
-  "timeout",
-  "rejected",
-  "shutdown",
-  "internal",
-] as const;
+const OUTCOMES = namesOf<Outcome>({
+  success: true,
+  client_cancel: true,
+  prefill_failed: true,
+  decode_failed: true,
+  handoff_failed: true,
+  timeout: true,
+  rejected: true,
+  shutdown: true,
+  internal: true,
+});
 
-const CODES = [
-  "invalid_request",
-  "unauthorized",
-  "forbidden",
-  "model_not_found",
-  "not_found",
-  "method_not_allowed",
-  "body_too_large",
-  "unsupported_media_type",
-  "rate_limited",
-  "router_overloaded",
-  "queue_timeout",
-  "shutting_down",
-  "no_prefill_workers",
-  "no_decode_workers",
-  "prefill_unreachable",
-  "decode_unreachable",
-  "prefill_timeout",
-  "decode_timeout",
-  "prefill_failed",
-  "decode_failed",
-  "event_too_large",
-  "invalid_handoff",
-  "internal",
-] as const;
+const CODES = namesOf<ErrorCode>({
+  invalid_request: true,
+  unauthorized: true,
+  forbidden: true,
+  model_not_found: true,
+  not_found: true,
+  method_not_allowed: true,
+  body_too_large: true,
+  unsupported_media_type: true,
+  rate_limited: true,
+  router_overloaded: true,
+  queue_timeout: true,
+  shutting_down: true,
+  no_prefill_workers: true,
+  no_decode_workers: true,
+  prefill_unreachable: true,
+  decode_unreachable: true,
+  prefill_timeout: true,
+  decode_timeout: true,
+  prefill_failed: true,
+  decode_failed: true,
+  event_too_large: true,
+  invalid_handoff: true,
+  internal: true,
+});
 
-const STAGES = ["router", "prefill", "handoff", "decode"] as const;
-const KINDS = ["refused", "reset", "cut", "connect", "timeout", "status", "content"] as const;
+const STAGES = namesOf<Stage>({
+  router: true,
+  prefill: true,
+  handoff: true,
+  decode: true,
+});
+const KINDS = namesOf<FaultKind>({
+  refused: true,
+  reset: true,
+  cut: true,
+  connect: true,
+  timeout: true,
+  status: true,
+  content: true,
+});
 const POLICIES = ["round-robin", "random", "power-of-two", "least-load", "prefix-aware", "consistent-hash"] as const;
+
+/** The names of a union; the compiler refuses a list that misses one. */
+function namesOf<Name extends string>(names: Record<Name, true>): string[] {
+  return Object.keys(names);
+}
 
 /** Reasons of policies are literals of `src/workers/`; this many different ones are told apart. */
 const REASON_ROOM = 24;

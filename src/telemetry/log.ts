@@ -43,91 +43,96 @@ export class Log {
 
   /**
    * The one line of a finished request, with the times of both legs in milliseconds. Fields that did not happen are left out.
-   * `prompt` is written only with `prompts`. A prefill tail that is still being read shows as `prefill_open`; its end is an event of its own.
+   * `prompt` is written only with `prompts`. A prefill tail that is still being read shows as `prefill_open`; its end is a line of its own.
    */
   request(record: RequestRecord, prompt?: string): void {
     const level = levelOf(record);
     if (!this.enabled(level)) return;
-    // Put together by hand: see bench/telemetry.ts for what JSON.stringify of the same fields costs.
-    let line = this.#begin(level, "request");
-    line +=
-      text("id", record.id) +
-      text("trace_id", record.traceId) +
-      text("route", record.route) +
-      text("model", record.model);
-    line += record.streaming ? ',"stream":true' : ',"stream":false';
-    line += text("client", record.clientKey) + text("outcome", record.outcome) + count("status", record.status);
-    if (record.code !== "") line += text("code", record.code) + text("stage", record.stage);
-    line +=
-      text("path", record.path) +
-      text("pool", record.pool) +
-      text("prefill", record.prefill) +
-      text("decode", record.decode);
-    line +=
-      count("attempts", record.attempts) + sinceStart("duration_ms", record, record.finishedAt) + this.#legs(record);
-    line += count("prompt_tokens", record.promptTokens) + count("cached_tokens", record.cachedTokens);
-    line += count("completion_tokens", record.completionTokens) + count("bytes_in", record.bytesIn);
-    line += count("bytes_out", record.bytesOut) + count("chunks", record.chunks);
-    if (record.errorFrame) line += ',"error_frame":true';
-    if (record.lateFailure !== "") line += lateFailure(record);
-    if (record.handoffReleased) line += ',"handoff_released":true';
-    if (this.#options.prompts && prompt !== undefined) line += text("prompt", this.#options.mask(prompt));
-    this.#write(`${line}}`);
-  }
-
-  #legs(record: RequestRecord): string {
-    let line = sinceStart("queue_ms", record, record.admittedAt);
-    line += span("prefill_ms", record.prefillSentAt, record.prefillDoneAt);
-    if (record.decodeSentAt >= record.prefillDoneAt)
-      line += span("handoff_ms", record.prefillDoneAt, record.decodeSentAt);
-    line += span("decode_headers_ms", record.decodeSentAt, record.decodeHeadersAt);
-    line +=
-      sinceStart("first_token_ms", record, record.committedAt) +
-      span("decode_ms", record.decodeSentAt, record.finishedAt);
-    if (record.settleWaitMs > 0) line += `,"settle_wait_ms":${milliseconds(record.settleWaitMs)}`;
-    if (record.openDrains > 0) line += ',"prefill_open":true';
-    return line;
+    // One literal and one JSON.stringify: 0.6 µs a line in Bun 1.4; text put together piece by piece took 1.2 µs (bench/telemetry.ts).
+    this.#write({
+      ts: this.#timestamps.format(this.#options.wallNow()),
+      level,
+      event: "request",
+      id: record.id,
+      trace_id: record.traceId || undefined,
+      route: record.route,
+      model: record.model,
+      stream: record.streaming,
+      client: record.clientKey || undefined,
+      outcome: record.outcome,
+      status: record.status,
+      code: record.code || undefined,
+      stage: record.stage || undefined,
+      path: record.path || undefined,
+      pool: record.pool || undefined,
+      prefill: record.prefill || undefined,
+      decode: record.decode || undefined,
+      attempts: record.attempts || undefined,
+      duration_ms: sinceStart(record, record.finishedAt),
+      queue_ms: sinceStart(record, record.admittedAt),
+      prefill_ms: between(record.prefillSentAt, record.prefillDoneAt),
+      handoff_ms: between(record.prefillDoneAt, record.decodeSentAt),
+      decode_headers_ms: between(record.decodeSentAt, record.decodeHeadersAt),
+      first_token_ms: sinceStart(record, record.committedAt),
+      decode_ms: between(record.decodeSentAt, record.finishedAt),
+      settle_wait_ms: record.settleWaitMs > 0 ? hundredths(record.settleWaitMs) : undefined,
+      prefill_open: record.openDrains > 0 || undefined,
+      prompt_tokens: record.promptTokens || undefined,
+      cached_tokens: record.cachedTokens || undefined,
+      completion_tokens: record.completionTokens || undefined,
+      bytes_in: record.bytesIn || undefined,
+      bytes_out: record.bytesOut || undefined,
+      chunks: record.chunks || undefined,
+      error_frame: record.errorFrame || undefined,
+      late_failure: record.lateFailure || undefined,
+      late_failure_when: record.lateFailureWhen || undefined,
+      handoff_released: record.handoffReleased || undefined,
+      prompt: this.#options.prompts && prompt !== undefined ? this.#options.mask(prompt) : undefined,
+    });
   }
 
   /** The end of a prefill tail that outlived its response: what the request's own line could not tell yet. */
   tailEnded(record: RequestRecord, cut: boolean): void {
     const level = record.lateFailure === "" && !cut ? "info" : "warn";
     if (!this.enabled(level)) return;
-    let line = this.#begin(level, "prefill_tail_ended");
-    line +=
-      text("id", record.id) +
-      text("trace_id", record.traceId) +
-      text("model", record.model) +
-      text("prefill", record.prefill);
-    line += span("prefill_ms", record.prefillSentAt, record.prefillDoneAt);
-    line += span("outlived_ms", record.finishedAt, record.tailEndedAt);
-    if (cut) line += ',"cut":true';
-    if (record.lateFailure !== "") line += lateFailure(record);
-    this.#write(`${line}}`);
+    this.#write({
+      ts: this.#timestamps.format(this.#options.wallNow()),
+      level,
+      event: "prefill_tail_ended",
+      id: record.id,
+      trace_id: record.traceId || undefined,
+      model: record.model,
+      prefill: record.prefill || undefined,
+      prefill_ms: between(record.prefillSentAt, record.prefillDoneAt),
+      outlived_ms: between(record.finishedAt, record.tailEndedAt),
+      cut: cut || undefined,
+      late_failure: record.lateFailure || undefined,
+      late_failure_when: record.lateFailureWhen || undefined,
+    });
   }
 
-  /** Anything else worth a line: `name` in snake_case, e.g. `breaker_changed`; fields of any type. */
+  /** Anything else worth a line: `name` in snake_case, e.g. `breaker_changed`; fields of any type, made safe. */
   event(level: EventLevel, name: string, fields: Readonly<Record<string, unknown>> = {}): void {
     if (!this.enabled(level)) return;
-    let line = this.#begin(level, name);
+    const { prompts, mask } = this.#options;
+    const line: Record<string, unknown> = {};
+    line.ts = this.#timestamps.format(this.#options.wallNow());
+    line.level = level;
+    line.event = name;
+    // A field may not take the place of the line's own members.
     for (const key of Object.keys(fields)) {
-      const safe = JSON.stringify(redact(key, fields[key], this.#options.prompts, this.#options.mask));
-      if (safe !== undefined) line += `,${JSON.stringify(key)}:${safe}`;
+      line[Object.hasOwn(line, key) ? `field_${key}` : key] = redact(key, fields[key], prompts, mask);
     }
-    this.#write(`${line}}`);
+    this.#write(line);
   }
 
   /** A sink that fails loses the line, never the request it tells of. */
-  #write(line: string): void {
+  #write(line: Readonly<Record<string, unknown>>): void {
     try {
-      this.#sink(line);
+      this.#sink(JSON.stringify(line));
     } catch {
       this.lost += 1;
     }
-  }
-
-  #begin(level: EventLevel, name: string): string {
-    return `{"ts":"${this.#timestamps.format(this.#options.wallNow())}","level":"${level}","event":${quote(name)}`;
   }
 }
 
@@ -137,39 +142,15 @@ function levelOf(record: RequestRecord): EventLevel {
   return record.status >= 500 || record.errorFrame || record.lateFailure !== "" ? "warn" : "info";
 }
 
-function lateFailure(record: RequestRecord): string {
-  return text("late_failure", record.lateFailure) + text("late_failure_when", record.lateFailureWhen);
-}
-
-function text(name: string, value: string): string {
-  return value === "" ? "" : `,"${name}":${quote(value)}`;
-}
-
-function count(name: string, value: number): string {
-  return value > 0 ? `,"${name}":${value}` : "";
-}
-
-function span(name: string, from: number, to: number): string {
-  return from > 0 && to >= from ? `,"${name}":${milliseconds(to - from)}` : "";
-}
-
 /** `t0` may be 0 and has happened nevertheless. */
-function sinceStart(name: string, record: RequestRecord, to: number): string {
-  return to > 0 && to >= record.t0 ? `,"${name}":${milliseconds(to - record.t0)}` : "";
+function sinceStart(record: RequestRecord, to: number): number | undefined {
+  return to > 0 && to >= record.t0 ? hundredths(to - record.t0) : undefined;
 }
 
-/** Hundredths are enough, and printing two integers is several times cheaper than printing one fraction. */
-function milliseconds(value: number): string {
-  const hundredths = Math.round(value * 100);
-  const rest = hundredths % 100;
-  const whole = (hundredths - rest) / 100;
-  if (rest === 0) return String(whole);
-  return rest < 10 ? `${whole}.0${rest}` : `${whole}.${rest}`;
+function between(from: number, to: number): number | undefined {
+  return from > 0 && to >= from ? hundredths(to - from) : undefined;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: exactly what JSON strings must escape, and lone surrogates
-const UNSAFE = /["\\\u0000-\u001f\ud800-\udfff]/;
-
-function quote(value: string): string {
-  return UNSAFE.test(value) ? JSON.stringify(value) : `"${value}"`;
+function hundredths(milliseconds: number): number {
+  return Math.round(milliseconds * 100) / 100;
 }
