@@ -191,6 +191,14 @@ describe("nested values of a scanned text", () => {
     );
   });
 
+  test("a long string ends at its quote whatever number of backslashes is before it", () => {
+    for (let run = 0; run < 9; run++) {
+      const value = JSON.stringify(`${"x".repeat(40)}${"\\".repeat(run)}"${"\\".repeat(run)}`);
+      const text = `[{"a":${value},"b":"${"y".repeat(40)}"}]`;
+      expect(scanObjectAt(text, 1).members.map((m) => text.slice(m.valueStart, m.valueEnd))[0]).toBe(value);
+    }
+  });
+
   test("something else at the position is an error", () => {
     expect(errorOf(() => scanObjectAt('{"a":[]}', 5))?.code).toBe("not_object");
     expect(errorOf(() => scanArrayAt('{"a":{}}', 5))?.code).toBe("not_json");
