@@ -1,8 +1,10 @@
 import type { EngineFault } from "../errors/failure.ts";
-import { boundedText } from "./bounded-text.ts";
+import { boundedText, maxMessageBytes } from "./bounded-text.ts";
 
 /** Types, codes and names are short; what is longer is not one. */
 const maxNameBytes = 256;
+/** A proxy may wrap an error in an error. Deeper than this it is kept as JSON text. */
+const maxDepth = 3;
 
 type Members = Record<string, unknown>;
 
@@ -46,16 +48,22 @@ function parsed(text: string): unknown {
 function read(value: unknown, depth: number): EngineFault {
   if (typeof value === "string") return { message: value };
   if (value === null || value === undefined) return { message: "" };
-  if (!isObject(value)) return { message: Array.isArray(value) ? listed(value) : String(value) };
+  if (depth > maxDepth || typeof value !== "object") return { message: printed(value) };
+  if (Array.isArray(value)) return { message: listed(value, depth) };
+  return readMembers(value as Members, depth);
+}
+
+function readMembers(value: Members, depth: number): EngineFault {
   const inner = value.error ?? value.detail;
-  // A few proxies wrap an error in an error. Deeper than that it is kept as text.
-  const within = inner === undefined || inner === null || depth > 2 ? undefined : read(inner, depth + 1);
+  const within = inner === undefined || inner === null ? undefined : read(inner, depth + 1);
   const own = text(value.message) ?? text(value.msg);
+  // An error object speaks for itself; beside a mere name (`"error": "Bad Request"`) the `message` says more.
+  const message = isObject(inner) ? (text(within?.message) ?? own) : (own ?? within?.message);
   const fault: EngineFault = {
-    message: own ?? within?.message ?? (Object.keys(value).length > 0 ? JSON.stringify(value) : ""),
+    message: message ?? (within === undefined && holdsMembers(value) ? printed(value) : ""),
   };
-  // The flat `type` of an Anthropic event ("error") and the FastAPI wrapper say nothing; the inner object's names come first.
-  const type = within?.type ?? name(value.type === "error" ? undefined : (value.type ?? value.err_type));
+  // `"type": "error"` only says what kind of event it is; the inner object's names come first.
+  const type = within?.type ?? name(value.type === "error" ? undefined : value.type) ?? name(value.err_type);
   const code = within?.code ?? codeOf(value.code) ?? codeOf(value.status_code);
   const param = within?.param ?? name(value.param);
   const status = within?.status ?? statusOf(value.code) ?? statusOf(value.status_code);
@@ -66,18 +74,31 @@ function read(value: unknown, depth: number): EngineFault {
   return fault;
 }
 
-/** FastAPI's list of validation errors, or any other list, as one sentence per item. */
-function listed(items: unknown[]): string {
+function holdsMembers(value: Members): boolean {
+  return Object.values(value).some((member) => member !== null && member !== undefined);
+}
+
+/** FastAPI's list of validation errors, or any other list, as one sentence per item; no more of them than a message can hold. */
+function listed(items: unknown[], depth: number): string {
   const sentences: string[] = [];
   let length = 0;
   for (const item of items) {
     const sentence =
-      isObject(item) && typeof item.msg === "string" ? located(item.loc) + item.msg : read(item, 3).message;
+      isObject(item) && typeof item.msg === "string" ? located(item.loc) + item.msg : read(item, depth + 1).message;
     sentences.push(sentence);
     length += sentence.length;
-    if (length > 8192) break;
+    if (length > maxMessageBytes) break;
   }
   return sentences.join("; ");
+}
+
+/** A value nobody knows, as its JSON. Nested so deeply that it cannot be printed, it says nothing. */
+function printed(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 function located(loc: unknown): string {

@@ -6,7 +6,9 @@ const routerTypes = new Set(["", "server_error", "service_unavailable", "timeout
 
 /** A message is never empty: clients test `error.message` for truth, and some drop the error without it. */
 function message(error: FrameError): string {
-  return boundedText(error.message.trim() === "" ? "The request failed without a message" : error.message);
+  const said = error.message.trim() === "" ? "The request failed without a message" : error.message;
+  // Half a surrogate pair would leave as an escape that no other language can print.
+  return boundedText(said.toWellFormed());
 }
 
 // `JSON.stringify` escapes CR and LF, so each frame is one data line whatever an engine's message holds.

@@ -1,4 +1,5 @@
 import type { EventMeaning, StreamEvent } from "./api.ts";
+import type { StreamState } from "./stream-state.ts";
 
 /** The end mark of the OpenAI APIs. Some engines send it on the others too; it ends those as well. */
 export const doneEvent = "data: [DONE]\n\n";
@@ -6,6 +7,12 @@ export const doneEvent = "data: [DONE]\n\n";
 /** An event that changes nothing. */
 export function nothing(): EventMeaning {
   return { answers: false, finishes: false, end: false, usage: false, failure: undefined };
+}
+
+/** The end mark. */
+export function ended(state: StreamState): EventMeaning {
+  state.ended = true;
+  return { ...nothing(), end: true };
 }
 
 export function isDone(event: StreamEvent): boolean {

@@ -13,34 +13,30 @@ const failing = new Set(["abort", "error", "cancelled", "canceled"]);
  */
 export function finishFault(reason: unknown): EngineFault | undefined {
   if (typeof reason === "string") {
-    if (reason.startsWith("error:")) return engineFault(reason.slice("error:".length).trim(), 200);
-    return failing.has(reason) ? unexplained(reason) : undefined;
+    if (reason.startsWith("error:")) return engineFault({ message: reason.slice("error:".length) }, 200);
+    return failing.has(reason) ? engineFault({ message: unexplained(reason) }, 200) : undefined;
   }
   if (!isObject(reason)) return undefined;
   if (typeof reason.type === "string" && failing.has(reason.type)) {
     const { message, err_type, status_code } = reason;
-    if (typeof message !== "string" || message.trim() === "")
-      return { ...engineFault({ type: err_type, status_code }, 200), ...unexplained(reason.type) };
-    return engineFault({ message, type: err_type, status_code }, 200);
+    const said = typeof message === "string" && message.trim() !== "";
+    return engineFault({ message: said ? message : unexplained(reason.type), err_type, status_code }, 200);
   }
   return reason.error ? engineFault(reason, 200) : undefined;
 }
 
-function unexplained(reason: string): EngineFault {
-  return { message: `The engine ended the answer with finish reason "${reason}"` };
+function unexplained(reason: string): string {
+  return `The engine ended the answer with finish reason "${reason}"`;
 }
 
 /**
  * The error that a JSON value is, when it is one: a truthy `error` member (`"error": null` and an empty string are nothing), flat
- * `{"object":"error"}` or `{"type":"error"}`, or FastAPI's `{"detail":…}` that stands alone.
+ * `{"object":"error"}` or `{"type":"error"}`, or FastAPI's `{"detail":…}` that stands alone: beside an answer it is a member like any other.
  */
 export function errorFault(value: Members, status: number): EngineFault | undefined {
   if (value.error || value.object === "error" || value.type === "error") return engineFault(value, status);
-  // Alone: `detail` beside an answer is a member like any other.
-  if (value.detail && !value.choices && !value.type && !value.object && !value.meta_info && value.text === undefined) {
-    return engineFault(value, status);
-  }
-  return undefined;
+  const alone = !["choices", "type", "object", "meta_info", "text", "output_ids"].some((member) => member in value);
+  return value.detail && alone ? engineFault(value, status) : undefined;
 }
 
 /** An event's failure: an error value, or whatever comes under `event: error`. `understood` says which values clients raise on as they are. */
@@ -49,9 +45,12 @@ export function eventFailure(
   value: unknown,
   understood: (value: Members, type: string) => boolean,
 ): EventMeaning["failure"] {
-  const fault = isObject(value) ? errorFault(value, 200) : undefined;
-  if (fault !== undefined) return { fault, nested: understood(value as Members, event.type) };
-  return event.type === "error" ? { fault: engineFault(value ?? event.data, 200), nested: false } : undefined;
+  if (isObject(value)) {
+    const fault = errorFault(value, 200);
+    if (fault !== undefined) return { fault, nested: understood(value, event.type) };
+  }
+  if (event.type !== "error" || event.data === undefined) return undefined;
+  return { fault: engineFault(value === undefined ? event.data : value, 200), nested: false };
 }
 
 /**
@@ -60,9 +59,9 @@ export function eventFailure(
  */
 export function isNestedError(value: Members): boolean {
   const { error } = value;
-  if (!isObject(error) || typeof error.message !== "string" || error.message === "" || "choices" in value) return false;
-  const { type, code } = error;
-  return (
-    (type == null || typeof type === "string") && (code == null || typeof code === "string" || typeof code === "number")
-  );
+  if (!isObject(error) || "choices" in value) return false;
+  const { message, type, code } = error;
+  if (typeof message !== "string" || message.trim() === "") return false;
+  const named = type === undefined || type === null || typeof type === "string";
+  return named && (code === undefined || code === null || typeof code === "string" || typeof code === "number");
 }

@@ -1,6 +1,6 @@
 import type { EventMeaning, StreamEvent } from "./api.ts";
 import { isObject } from "./engine-error.ts";
-import { holds, isDone, jsonOf, nothing } from "./event-data.ts";
+import { ended, holds, isDone, jsonOf, nothing } from "./event-data.ts";
 import { eventFailure, finishFault, isNestedError } from "./failure-marks.ts";
 import type { StreamState } from "./stream-state.ts";
 
@@ -31,10 +31,6 @@ function completionAnswers(choice: Members): boolean {
   return holds(choice.text) || holds(choice.logprobs) || holds(choice.token_ids);
 }
 
-function generateAnswers(item: Members): boolean {
-  return holds(item.text) || holds(item.output_ids);
-}
-
 /** chat/completions (contract section 5). */
 export function readChat(event: StreamEvent, state: StreamState): EventMeaning {
   return readChoices(event, state, chatAnswers);
@@ -46,67 +42,66 @@ export function readCompletions(event: StreamEvent, state: StreamState): EventMe
 }
 
 function readChoices(event: StreamEvent, state: StreamState, answers: (choice: Members) => boolean): EventMeaning {
+  if (isDone(event)) return ended(state);
   const meaning = nothing();
-  if (readDone(event, state, meaning)) return meaning;
   const value = jsonOf(event);
   meaning.failure = eventFailure(event, value, isNestedError);
   if (!isObject(value) || meaning.failure !== undefined) return meaning;
   remember(value, state);
   meaning.usage = isObject(value.usage);
-  const choices: unknown[] = Array.isArray(value.choices) ? value.choices : [];
-  for (const [position, choice] of choices.entries()) {
-    if (isObject(choice)) readChoice(choice, position, choice.finish_reason, answers(choice), state, meaning);
-  }
-  return meaning;
+  const choices = (Array.isArray(value.choices) ? value.choices : []).map(
+    (choice: unknown, position): Choice | undefined =>
+      isObject(choice)
+        ? { index: indexOf(choice, position), reason: choice.finish_reason, answers: answers(choice) }
+        : undefined,
+  );
+  return takeChoices(choices, state, meaning);
 }
 
 /** SGLang's /generate: one item per event, with its `index` in a batch; an array of items is read as one event for all of them. */
 export function readGenerate(event: StreamEvent, state: StreamState): EventMeaning {
+  if (isDone(event)) return ended(state);
   const meaning = nothing();
-  if (readDone(event, state, meaning)) return meaning;
   const value = jsonOf(event);
   meaning.failure = eventFailure(event, value, isNestedError);
   if (meaning.failure !== undefined) return meaning;
   const items: unknown[] = Array.isArray(value) ? value : [value];
-  for (const [position, item] of items.entries()) {
-    if (!isObject(item)) continue;
+  const choices = items.map((item, position): Choice | undefined => {
+    if (!isObject(item)) return undefined;
     const info = isObject(item.meta_info) ? item.meta_info : {};
-    remember({ id: info.id }, state);
+    remember(info, state);
     if (typeof info.prompt_tokens === "number") meaning.usage = true;
-    readChoice(item, position, info.finish_reason ?? item.finish_reason, generateAnswers(item), state, meaning);
+    const reason = info.finish_reason ?? item.finish_reason;
+    return { index: indexOf(item, position), reason, answers: holds(item.text) || holds(item.output_ids) };
+  });
+  return takeChoices(choices, state, meaning);
+}
+
+interface Choice {
+  index: number;
+  reason: unknown;
+  answers: boolean;
+}
+
+/** Adds the choices of one event to what it means. An abort of any is the failure of the stream: half of the answers is not the answer. */
+function takeChoices(choices: (Choice | undefined)[], state: StreamState, meaning: EventMeaning): EventMeaning {
+  for (const choice of choices) {
+    const fault = finishFault(choice?.reason);
+    if (fault !== undefined) return { ...meaning, failure: { fault, nested: false } };
   }
+  for (const choice of choices) {
+    if (choice === undefined) continue;
+    const finished = holds(choice.reason);
+    if (finished) meaning.finishes = state.close(choice.index) || meaning.finishes;
+    else state.see(choice.index);
+    if (choice.answers || finished) meaning.answers = true;
+  }
+  if (meaning.answers) state.answered = true;
   return meaning;
 }
 
-function readDone(event: StreamEvent, state: StreamState, meaning: EventMeaning): boolean {
-  if (!isDone(event)) return false;
-  meaning.end = true;
-  state.ended = true;
-  return true;
-}
-
-/** Adds one choice to what the event means. An abort of any choice is the failure of the stream: half of the answers is not the answer. */
-function readChoice(
-  choice: Members,
-  position: number,
-  reason: unknown,
-  answers: boolean,
-  state: StreamState,
-  meaning: EventMeaning,
-): void {
-  const index = typeof choice.index === "number" ? choice.index : position;
-  const fault = finishFault(reason);
-  if (fault !== undefined) {
-    meaning.failure ??= { fault, nested: false };
-    return;
-  }
-  const finished = holds(reason);
-  if (finished) meaning.finishes = state.close(index) || meaning.finishes;
-  else state.see(index);
-  if (answers || finished) {
-    meaning.answers = true;
-    state.answered = true;
-  }
+function indexOf(choice: Members, position: number): number {
+  return typeof choice.index === "number" ? choice.index : position;
 }
 
 function remember(value: Members, state: StreamState): void {

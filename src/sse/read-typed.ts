@@ -1,6 +1,7 @@
+import type { EngineFault } from "../errors/failure.ts";
 import type { EventMeaning, StreamEvent } from "./api.ts";
 import { engineFault, isObject } from "./engine-error.ts";
-import { holds, isDone, jsonOf, nothing } from "./event-data.ts";
+import { ended, holds, isDone, jsonOf, nothing } from "./event-data.ts";
 import { eventFailure, finishFault, isNestedError } from "./failure-marks.ts";
 import type { StreamState } from "./stream-state.ts";
 
@@ -8,8 +9,8 @@ type Members = Record<string, unknown>;
 
 /** /v1/responses (contract section 5). Usage stands in the finish event's `response`. */
 export function readResponses(event: StreamEvent, state: StreamState): EventMeaning {
+  if (isDone(event)) return ended(state);
   const meaning = nothing();
-  if (isDone(event)) return ended(state, meaning);
   const value = jsonOf(event);
   meaning.failure = eventFailure(event, value, isNestedError);
   if (!isObject(value)) return meaning;
@@ -32,22 +33,32 @@ export function readResponses(event: StreamEvent, state: StreamState): EventMean
   return meaning;
 }
 
-/** A response that ended without being the answer: `response.failed`, or a final event whose `status` says so. */
-export function responseFault(type: string, response: Members): ReturnType<typeof finishFault> {
-  const over =
-    type === "response.failed" ||
-    type === "response.cancelled" ||
-    response.status === "failed" ||
-    response.status === "cancelled";
-  if (!over) return undefined;
-  if (holds(response.error)) return engineFault({ error: response.error }, 200);
-  return { message: `The engine ended the response as "${type.replace(/^response\./, "")}"` };
+/** The events that end a response. Any other event's `status` is not its own word for the end. */
+const finalEvents = new Set([
+  "response",
+  "response.completed",
+  "response.incomplete",
+  "response.failed",
+  "response.cancelled",
+]);
+
+/**
+ * A response that ended without being the answer: `response.failed`, or a final event (or the buffered object, type `response`) whose `status`
+ * says so. Clients take `response.failed` for an ordinary event and raise nothing; hence it is no frame they understand.
+ */
+export function responseFault(type: string, response: Members): EngineFault | undefined {
+  if (!finalEvents.has(type)) return undefined;
+  const ending =
+    type === "response.failed" || type === "response.cancelled" ? type.slice("response.".length) : response.status;
+  if (ending !== "failed" && ending !== "cancelled") return undefined;
+  const message = `The engine ended the response as ${ending}`;
+  return holds(response.error) ? engineFault({ error: response.error }, 200) : { message };
 }
 
 /** /v1/messages (contract section 5). */
 export function readMessages(event: StreamEvent, state: StreamState): EventMeaning {
+  if (isDone(event)) return ended(state);
   const meaning = nothing();
-  if (isDone(event)) return ended(state, meaning);
   const value = jsonOf(event);
   meaning.failure = eventFailure(event, value, isMessagesError);
   if (!isObject(value) || meaning.failure !== undefined) return meaning;
@@ -56,7 +67,7 @@ export function readMessages(event: StreamEvent, state: StreamState): EventMeani
   meaning.usage = isObject(value.usage) || isObject(message.usage);
   const type = typeOf(event, value);
   if (type === "content_block_delta") answer(state, meaning);
-  else if (type === "message_stop") return ended(state, meaning);
+  else if (type === "message_stop") return ended(state);
   else if (type === "message_delta" && isObject(value.delta) && holds(value.delta.stop_reason)) {
     const fault = finishFault(value.delta.stop_reason);
     if (fault === undefined) finish(0, state, meaning);
@@ -84,10 +95,4 @@ function answer(state: StreamState, meaning: EventMeaning): void {
 function finish(index: number, state: StreamState, meaning: EventMeaning): void {
   answer(state, meaning);
   meaning.finishes = state.close(index);
-}
-
-function ended(state: StreamState, meaning: EventMeaning): EventMeaning {
-  meaning.end = true;
-  state.ended = true;
-  return meaning;
 }
