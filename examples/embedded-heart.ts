@@ -5,9 +5,9 @@ const background = { run: (drain: Promise<unknown>) => void drain };
 const clock = { now: Date.now, after: (ms: number, fn: () => void) => clearTimeout.bind(null, setTimeout(fn, ms)) };
 const params = { bootstrap_host: "10.0.0.7", bootstrap_port: 8998, bootstrap_room: 7 };
 const handoff: PrefillOutput = { data: { disaggregatedParams: { value: params, text: JSON.stringify(params) } } };
-const prefill = new ReadableStream<PrefillOutput>({
-  start: (engine) => [handoff, { error: "KV transfer timed out" }].forEach((output) => void engine.enqueue(output)),
-});
+const { readable: prefill, writable } = new TransformStream<PrefillOutput, PrefillOutput>();
+const engine = writable.getWriter();
+void engine.write(handoff);
 
 const answer = await consumePrefillStream(prefill, { background, clock, limits: { settleMs: 500 } });
 console.log(answer.kind);
@@ -15,4 +15,5 @@ console.log(answer.kind);
 const rules = { isTerminal: (s: string) => s === "[DONE]", failure: () => false, errorItem: (e: Error) => e.message };
 const silent = async () => new ReadableStream<string>();
 const stream = await answer.completion?.forwardDecode(silent, (reason) => console.log(`cancelled: ${reason}`), rules);
+void engine.write({ error: "KV transfer timed out" });
 for await (const item of stream ?? []) console.log(item);

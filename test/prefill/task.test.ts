@@ -158,6 +158,8 @@ describe("the drain", () => {
     expect(task.outcome?.ok).toBe(false);
     expect(guard.released).toBe(0);
     tail.push({ error: "worse" });
+    await quiet();
+    expect(guard.released).toBe(0);
     tail.fail(new Error("and gone"));
     await Promise.all(background.tasks);
     expect(task.outcome).toMatchObject({ error: { cause: "bad" } });
