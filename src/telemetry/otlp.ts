@@ -46,12 +46,17 @@ export class SpanExporter {
     this.#endpoint = `${options.url.replace(/\/+$/, "")}/v1/traces`;
   }
 
-  /** A record that nobody writes to any more. The caller asks `record.sampled` first. */
+  /**
+   * A record that has ended, tails included; the caller asks `record.sampled` first. One whose tail is opened after all (the two
+   * ends may come in either order within a tick) is passed over, and comes again when that tail is closed.
+   */
   enqueue(record: RequestRecord): void {
+    if (record.spansQueued) return;
     if (this.#queue.length >= this.#options.queue) {
       this.dropped += spanCount(record);
       return;
     }
+    record.spansQueued = true;
     this.#queue.push(record);
     const full = this.#queue.length >= this.#options.batch;
     if (this.#cancelTimer === undefined || (full && !this.#due)) this.#arm(full);
@@ -84,7 +89,8 @@ export class SpanExporter {
       while (this.#queue.length > 0) {
         const records = this.#queue.slice(0, this.#options.batch);
         this.#queue = this.#queue.slice(records.length);
-        await this.#send(records);
+        for (const record of records) record.spansQueued = false;
+        await this.#send(records.filter(isComplete));
       }
     } finally {
       this.#running = undefined;
@@ -95,6 +101,7 @@ export class SpanExporter {
 
   async #send(records: readonly RequestRecord[]): Promise<void> {
     const spans = records.flatMap(spansOf);
+    if (spans.length === 0) return;
     const controller = new AbortController();
     const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () => {
       controller.abort(new DOMException("The collector did not answer in time", "TimeoutError"));
@@ -158,6 +165,10 @@ function rejectedSpans(text: string, sent: number): number {
   } catch {
     return 0; // collectors also answer with an empty body
   }
+}
+
+function isComplete(record: RequestRecord): boolean {
+  return record.openDrains === 0;
 }
 
 function ignore(): void {}

@@ -24,12 +24,10 @@ export class Recent {
     this.#running.add(record);
   }
 
-  /** False when the record was not running: it has been finished before. */
-  finish(record: RequestRecord): boolean {
-    if (!this.#running.delete(record)) return false;
+  finish(record: RequestRecord): void {
+    this.#running.delete(record);
     this.#finished[this.#next] = record;
     this.#next = (this.#next + 1) % this.#finished.length;
-    return true;
   }
 
   /** Oldest first. */

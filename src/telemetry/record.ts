@@ -56,8 +56,10 @@ export interface RequestRecord {
   tailEndedAt: number;
   /** Prefill tails of this request that are still being read (split requests have several). Kept by telemetry. */
   openDrains: number;
-  /** The response has ended and only tails are open. Kept by telemetry. */
-  awaitsDrains: boolean;
+  /** Told to telemetry as ended. A tail may be opened even after that. Kept by telemetry. */
+  done: boolean;
+  /** Waits in the exporter's queue. Kept by telemetry. */
+  spansQueued: boolean;
   /** `prefillDoneAt` has gone into the histogram; it may come after the request's end. Kept by telemetry. */
   prefillObserved: boolean;
   status: number;
@@ -115,7 +117,8 @@ export function createRecord(now: number, wallNow: number): RequestRecord {
     finishedAt: 0,
     tailEndedAt: 0,
     openDrains: 0,
-    awaitsDrains: false,
+    done: false,
+    spansQueued: false,
     prefillObserved: false,
     status: 0,
     outcome: "",

@@ -43,7 +43,7 @@ export interface Telemetry {
    * A second call for the same record does nothing. `prompt` is logged only with `log.prompts`.
    */
   done(record: RequestRecord, prompt?: string): void;
-  /** A prefill tail goes to the background. Each needs one `drainClosed`. */
+  /** A prefill tail goes to the background, before or in the same tick as `done`. Each needs one `drainClosed`. */
   drainOpened(record: RequestRecord): void;
   /**
    * A tail has ended, well or not; `tailEndedAt` is set, `prefillDoneAt` or `lateFailure` as it went. `cut`: the router ended it
@@ -117,11 +117,12 @@ class RouterTelemetry implements Telemetry {
   }
 
   done(record: RequestRecord, prompt?: string): void {
-    if (!this.recent.finish(record)) return;
+    if (record.done) return;
+    record.done = true;
+    this.recent.finish(record);
     this.metrics.requestDone(record);
     this.log.request(record, prompt);
-    if (record.openDrains === 0) this.#export(record);
-    else record.awaitsDrains = true;
+    this.#export(record);
   }
 
   drainOpened(record: RequestRecord): void {
@@ -133,15 +134,13 @@ class RouterTelemetry implements Telemetry {
     record.openDrains -= 1;
     this.metrics.drainClosed(record);
     if (cut) this.metrics.drainCut();
-    if (!record.awaitsDrains) return;
+    if (!record.done) return;
     this.log.tailEnded(record, cut);
-    if (record.openDrains > 0) return;
-    record.awaitsDrains = false;
     this.#export(record);
   }
 
   #export(record: RequestRecord): void {
-    if (this.#exporter !== undefined && record.sampled) this.#exporter.enqueue(record);
+    if (this.#exporter !== undefined && record.sampled && record.openDrains === 0) this.#exporter.enqueue(record);
   }
 
   observeFleet(fleet: () => FleetSnapshot): void {
