@@ -1,0 +1,113 @@
+import type { GenerationRequest } from "../engines/dialect.ts";
+import { ClientGone, type Failure } from "../errors/failure.ts";
+import type { RequestRecord } from "../telemetry/record.ts";
+import type { ChoiceInput } from "../workers/policy.ts";
+
+/** The platform's way to keep work alive after the response (waitUntil). */
+export interface BackgroundPort {
+  run(task: Promise<unknown>): void;
+}
+
+/**
+ * One client request on its walk: what was asked, whether the client is still there, and what happens when it is over. Attempts come and
+ * go; the call stays.
+ */
+export class Call {
+  readonly request: GenerationRequest;
+  /** Headers both legs share, made once (contract section 7). */
+  readonly outgoing: Record<string, string>;
+  readonly record: RequestRecord;
+  readonly choice: ChoiceInput;
+  readonly background: BackgroundPort;
+  /** Absolute deadlines that run over all attempts together; set at the first dispatch. 0 = not dispatched, or no limit. */
+  prefillDeadlineAt = 0;
+  firstTokenSpentMs = 0;
+  totalDeadlineAt = 0;
+  /** Why the call was stopped from outside: its client left, or the router shuts down. */
+  stopped: ClientGone | Failure | undefined;
+  /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
+  statusCommitted = false;
+  #stopListeners: (((why: ClientGone | Failure) => void) | undefined)[] = [];
+  #doneListeners: (() => void)[] = [];
+  #done = false;
+
+  constructor(options: {
+    request: GenerationRequest;
+    outgoing: Record<string, string>;
+    record: RequestRecord;
+    choice: ChoiceInput;
+    background: BackgroundPort;
+  }) {
+    this.request = options.request;
+    this.outgoing = options.outgoing;
+    this.record = options.record;
+    this.choice = options.choice;
+    this.background = options.background;
+  }
+
+  /** The client has left: by the response stream's cancel, or the request's signal, whichever tells first. */
+  leave(): void {
+    // Some runtimes abort a request's signal on normal completion too.
+    if (!this.#done) this.stop(new ClientGone());
+  }
+
+  /** Ends the call from outside. The first reason stands. */
+  stop(why: ClientGone | Failure): void {
+    if (this.stopped !== undefined || this.#done) return;
+    this.stopped = why;
+    const listeners = this.#stopListeners;
+    this.#stopListeners = [];
+    for (const fn of listeners) fn?.(why);
+  }
+
+  /** Calls `fn` when the call is stopped, at once if it has been. Returns what takes it back. */
+  onStop(fn: (why: ClientGone | Failure) => void): () => void {
+    if (this.stopped !== undefined) {
+      fn(this.stopped);
+      return nothing;
+    }
+    const listeners = this.#stopListeners;
+    const place = listeners.push(fn) - 1;
+    return () => {
+      listeners[place] = undefined;
+    };
+  }
+
+  /** The response is over, whichever way. The first outcome stands. */
+  done(outcome: Failure | ClientGone | undefined): void {
+    if (this.#done) return;
+    this.#done = true;
+    const { record } = this;
+    if (outcome instanceof ClientGone) {
+      record.outcome = "client_cancel";
+    } else if (outcome !== undefined) {
+      record.code = outcome.code;
+      record.stage = outcome.stage;
+      record.outcome = outcomeOf(outcome);
+    } else if (record.outcome === "") record.outcome = "success";
+    for (const fn of this.#doneListeners) fn();
+  }
+
+  onDone(fn: () => void): void {
+    this.#doneListeners.push(fn);
+  }
+}
+
+function outcomeOf(failure: Failure): RequestRecord["outcome"] {
+  switch (failure.code) {
+    case "prefill_timeout":
+    case "decode_timeout":
+      return "timeout";
+    case "shutting_down":
+      return "shutdown";
+    case "internal":
+      return "internal";
+    default:
+      break;
+  }
+  if (failure.stage === "prefill") return "prefill_failed";
+  if (failure.stage === "decode") return "decode_failed";
+  return failure.stage === "handoff" ? "handoff_failed" : "rejected";
+}
+
+function nothing(): void {}

@@ -1,0 +1,291 @@
+import { engineModelEdit } from "../engines/response-edits.ts";
+import { type ClientGone, Failure } from "../errors/failure.ts";
+import type { Leg } from "../legs/leg.ts";
+import { passedHeaders } from "../legs/passed-headers.ts";
+import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
+import { DecodeRelay, type RelayObserver } from "../relay/decode-relay.ts";
+import type { EventEditor } from "../relay/held-event.ts";
+import { streamApis } from "../sse/api.ts";
+import { engineFault } from "../sse/engine-error.ts";
+import { bufferedFault } from "../sse/marks.ts";
+import type { Worker } from "../workers/worker.ts";
+import type { Answer } from "./answer.ts";
+import type { Call } from "./call.ts";
+import { explainPrefill } from "./explain.ts";
+import type { Interruptible } from "./interruptible.ts";
+import type { Services } from "./services.ts";
+import { usageOf } from "./usage.ts";
+
+export interface DecodeSideOptions {
+  services: Services;
+  call: Call;
+  worker: Worker;
+  leg: Leg;
+  wait: Interruptible;
+  /** Prefill that is still running; undefined in sequential modes and on aggregated workers. */
+  task: PrefillTask | undefined;
+  /** What prefill said, when it is done. */
+  tail: PrefillTail | undefined;
+  choices: number;
+  editor: EventEditor | undefined;
+  /** A prefill failure of our own making (its deadline) that the heart's error hides. */
+  prefillOverride(): Failure | undefined;
+  ended(failure: Failure | ClientGone | undefined): void;
+}
+
+/** Error bodies of engines are bounded in what clients see; this bounds what is read. */
+const ERROR_BODY_BYTES = 1_048_576;
+/** Buffered answers have no limit of their own in the contract; this one only keeps a broken engine from filling memory. */
+const ANSWER_BYTES = 268_435_456;
+
+/** The answering leg of a request: decode's in a split, the only one on an aggregated worker. */
+export class DecodeSide {
+  readonly #o: DecodeSideOptions;
+  readonly leg: Leg;
+  relay: DecodeRelay | undefined;
+  /** The worker refused the connection: nothing was sent, so a hand-off is unread. */
+  refused = false;
+  #stopLimit: (() => void) | undefined;
+  #firstTokenFrom = 0;
+
+  constructor(options: DecodeSideOptions) {
+    this.#o = options;
+    this.leg = options.leg;
+  }
+
+  /** The relay has an answer in hand, so it judges what a lost prefill tail means. */
+  get answering(): boolean {
+    return this.relay?.contentSeen === true;
+  }
+
+  /** Sends the leg; resolves when the status may be committed. Rejects with Failure or ClientGone; the legs are then the caller's to close. */
+  async stream(): Promise<Answer> {
+    const { call, services, wait, task } = this.#o;
+    // Where both legs run at once, decode can only speak after prefill's success: that is when its limit begins.
+    if (task === undefined || task.outcome?.ok === true) this.#limitFirstToken();
+    const response = await this.#open();
+    const type = response.headers.get("content-type") ?? "";
+    if (type.includes("json")) return this.#answerWhole(response, type);
+    this.leg.attach(response);
+    const { timeouts, limits, lateFailure } = services.config;
+    const relay = new DecodeRelay({
+      leg: this.leg,
+      api: streamApis[call.request.api],
+      choices: this.#o.choices,
+      task,
+      tail: this.#o.tail,
+      editor: this.#o.editor,
+      clock: services.clock,
+      limits: { eventBytes: limits.eventBytes, settleMs: timeouts.settleMs, idleMs: timeouts.idleMs },
+      lateFailure,
+      explain: (error) => this.#o.prefillOverride() ?? explainPrefill(error),
+      mask: services.telemetry.mask,
+      observer: this.#observer(),
+    });
+    this.relay = relay;
+    try {
+      await wait.wait(relay.start());
+    } finally {
+      this.#limitMet();
+    }
+    call.record.committedAt = services.clock.now();
+    call.record.status = 200;
+    return { kind: "stream", source: relay, headers: passedHeaders(response.headers) };
+  }
+
+  async buffered(): Promise<Answer> {
+    this.#limitTotal();
+    const response = await this.#open();
+    return this.#answerWhole(response, response.headers.get("content-type") ?? "");
+  }
+
+  /** Prefill has ended well. */
+  prefillSucceeded(): void {
+    if (this.#o.call.request.stream && this.relay?.committed !== true) this.#limitFirstToken();
+  }
+
+  async #answerWhole(response: Response, type: string): Promise<Answer> {
+    const { call, services, wait } = this.#o;
+    const { api } = call.request;
+    let text: string;
+    try {
+      ({ text } = await wait.wait(this.leg.text(response, ANSWER_BYTES)));
+    } finally {
+      this.#limitMet();
+    }
+    const fault = bufferedFault(text, api);
+    if (fault !== undefined) {
+      throw new Failure("decode_failed", {
+        status: fault.status ?? 502,
+        stage: "decode",
+        kind: "content",
+        message: fault.message,
+        engine: fault,
+      });
+    }
+    if (!looksWhole(text)) {
+      throw new Failure("decode_failed", {
+        status: 502,
+        stage: "decode",
+        kind: "content",
+        message: type.includes("event-stream")
+          ? "The decode worker answered a buffered request with an event stream"
+          : "The decode worker's answer is not JSON",
+      });
+    }
+    const tail = this.#o.tail ?? (await this.#settle());
+    const body = engineModelEdit(call.request, text, tail);
+    usageOf(call.record, text, api);
+    this.#o.ended(undefined);
+    call.record.committedAt = services.clock.now();
+    call.record.status = 200;
+    return { kind: "buffered", body, contentType: "application/json", headers: passedHeaders(response.headers) };
+  }
+
+  /** A finished answer waits for an unsettled tail, at most `settleMs` (input logprobs: as long as prefill takes). */
+  async #settle(): Promise<PrefillTail | undefined> {
+    const { task, services, wait, call } = this.#o;
+    if (task === undefined) return undefined;
+    const { settleMs } = services.config.timeouts;
+    const since = services.clock.now();
+    if (task.outcome === null && (settleMs > 0 || this.#o.editor?.needsTail === true)) {
+      const needed = this.#o.editor?.needsTail === true;
+      await wait.wait(
+        new Promise<void>((resolve) => {
+          const stop = needed ? nothing : services.clock.after(settleMs, resolve);
+          task.onSettled(() => {
+            stop();
+            resolve();
+          });
+        }),
+      );
+      const ms = services.clock.now() - since;
+      call.record.settleWaitMs = ms;
+      services.telemetry.metrics.settleWait(ms);
+    }
+    const outcome = task.outcome;
+    if (outcome === null) return undefined;
+    if (outcome.ok) return outcome.tail;
+    const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
+    const lostOnly =
+      failure.kind === "reset" || failure.kind === "cut" || failure.kind === "refused" || failure.kind === "connect";
+    if (lostOnly && services.config.lateFailure === "definitive") return undefined;
+    throw failure;
+  }
+
+  async #open(): Promise<Response> {
+    const { call, services, wait } = this.#o;
+    call.record.decodeSentAt = services.clock.now();
+    let response: Response;
+    try {
+      response = await wait.wait(this.leg.open());
+    } catch (error) {
+      this.refused = error instanceof Failure && error.kind === "refused";
+      this.#limitMet();
+      throw error;
+    }
+    call.record.decodeHeadersAt = services.clock.now();
+    if (response.status >= 200 && response.status < 300) return response;
+    try {
+      const { text } = await wait.wait(this.leg.text(response, ERROR_BODY_BYTES));
+      throw statusFailure(response, text);
+    } finally {
+      this.#limitMet();
+    }
+  }
+
+  #limitFirstToken(): void {
+    const { call, services, wait } = this.#o;
+    const { firstTokenMs } = services.config.timeouts;
+    if (firstTokenMs === 0 || this.#stopLimit !== undefined) return;
+    this.#firstTokenFrom = services.clock.now();
+    const left = Math.max(1, firstTokenMs - call.firstTokenSpentMs);
+    this.#stopLimit = services.clock.after(left, () =>
+      wait.interrupt(timeout(`No first token within ${firstTokenMs} ms`)),
+    );
+  }
+
+  /** Buffered: dispatch to last byte, over all attempts together. */
+  #limitTotal(): void {
+    const { call, services, wait } = this.#o;
+    const { totalMs } = services.config.timeouts;
+    if (totalMs === 0) return;
+    call.totalDeadlineAt ||= services.clock.now() + totalMs;
+    const left = Math.max(1, call.totalDeadlineAt - services.clock.now());
+    this.#stopLimit = services.clock.after(left, () =>
+      wait.interrupt(timeout(`No complete answer within ${totalMs} ms`)),
+    );
+  }
+
+  #limitMet(): void {
+    this.#stopLimit?.();
+    this.#stopLimit = undefined;
+    if (this.#firstTokenFrom > 0) this.#o.call.firstTokenSpentMs += this.#o.services.clock.now() - this.#firstTokenFrom;
+    this.#firstTokenFrom = 0;
+  }
+
+  #observer(): RelayObserver {
+    const { call, services } = this.#o;
+    const { record } = call;
+    const { metrics } = services.telemetry;
+    return {
+      ended: (failure) => {
+        const relay = this.relay;
+        if (failure instanceof Failure) {
+          record.errorFrame = true;
+          metrics.errorFrame();
+        }
+        if (relay !== undefined) {
+          record.chunks = relay.blocksOut;
+          record.bytesOut = relay.bytesOut;
+        }
+        this.#o.ended(failure);
+        call.done(failure);
+      },
+      firstEvent: () => {
+        this.leg.firstEventSeen = true;
+      },
+      settleWaited: (ms) => {
+        record.settleWaitMs = ms;
+        metrics.settleWait(ms);
+      },
+      mended: (what) => {
+        if (what === "error_dropped") metrics.droppedAfterFinish();
+        else metrics.completedByRouter(what === "end_mark" ? "no_end_mark" : what);
+      },
+      lateFailure: (kind, when) => {
+        record.lateFailure = kind;
+        record.lateFailureWhen = when;
+        metrics.lateFailure(kind, when);
+      },
+      usage: (data) => usageOf(record, data, call.request.api),
+    };
+  }
+}
+
+function statusFailure(response: Response, text: string): Failure {
+  const redirected = response.status >= 300 && response.status < 400;
+  const fault = redirected ? undefined : engineFault(text, response.status);
+  return new Failure("decode_failed", {
+    status: response.status >= 400 ? response.status : 502,
+    stage: "decode",
+    kind: "status",
+    message: fault?.message ?? `The decode worker answered with status ${response.status}`,
+    ...(fault === undefined ? {} : { engine: fault }),
+    headers: passedHeaders(response.headers),
+  });
+}
+
+function timeout(message: string): Failure {
+  return new Failure("decode_timeout", { status: 504, stage: "decode", kind: "timeout", message });
+}
+
+/** An object or a list from its first to its last character; engines may pad with blanks. */
+function looksWhole(text: string): boolean {
+  const body = text.trim();
+  const first = body.charCodeAt(0);
+  const last = body.charCodeAt(body.length - 1);
+  return (first === 123 && last === 125) || (first === 91 && last === 93);
+}
+
+function nothing(): void {}

@@ -1,0 +1,357 @@
+import type { Dialect, LegRequest, SplitPlan } from "../engines/dialect.ts";
+import { prefillSource } from "../engines/prefill-source.ts";
+import { dialectFor } from "../engines/registry.ts";
+import { eventEdits } from "../engines/response-edits.ts";
+import { ClientGone, Failure } from "../errors/failure.ts";
+import type { Leg } from "../legs/leg.ts";
+import { consumePrefillStream, type PrefillCompletion } from "../prefill/consume.ts";
+import type { EngineOutput, RawJson } from "../prefill/output.ts";
+import type { PrefillOutcome, PrefillTail, PrefillTask } from "../prefill/task.ts";
+import type { Lease } from "../workers/lease.ts";
+import type { Pool } from "../workers/pool.ts";
+import type { Answer } from "./answer.ts";
+import { blame, verdict } from "./blame.ts";
+import type { Call } from "./call.ts";
+import { DecodeSide } from "./decode-side.ts";
+import { explain, explainPrefill } from "./explain.ts";
+import { Interruptible } from "./interruptible.ts";
+import { openLeg } from "./open-leg.ts";
+import type { Services } from "./services.ts";
+
+/** A hand-off that prefill gave and decode has not read yet (sequential modes). */
+export interface Handoff {
+  params: RawJson;
+  tail: PrefillTail;
+  plan: SplitPlan;
+  at: number;
+}
+
+/** The longest a decode leg is kept open for a client that has left, only so that the KV blocks are released (contract section 6). */
+const RELEASE_MS = 2_000;
+
+/** One try at answering a split request: one prefill worker, one decode worker, one set of ids. */
+export class SplitAttempt {
+  readonly #services: Services;
+  readonly #call: Call;
+  readonly #pool: Pool;
+  readonly #prefill: Lease;
+  readonly #decode: Lease;
+  readonly #id: string;
+  readonly #dialect: Dialect;
+  readonly #wait = new Interruptible();
+  #prefillLeg: Leg | undefined;
+  #decodeSide: DecodeSide | undefined;
+  #completion: Promise<PrefillCompletion> | undefined;
+  #task: PrefillTask | undefined;
+  #timedOut: Failure | undefined;
+  #stopPrefillDeadline: (() => void) | undefined;
+  #prefillBlamed = false;
+  #offStop: () => void = nothing;
+  #handoff: Handoff | undefined;
+  /** Decode answered 5xx before an answer: whose fault that was shows only in the retry (a dead prefill makes every decode answer 500). */
+  decodeFaultOpen = false;
+
+  constructor(services: Services, call: Call, pool: Pool, prefill: Lease, decode: Lease, id: string) {
+    this.#services = services;
+    this.#call = call;
+    this.#pool = pool;
+    this.#prefill = prefill;
+    this.#decode = decode;
+    this.#id = id;
+    this.#dialect = dialectFor(pool.engine, pool.connector);
+  }
+
+  /** A hand-off that nobody has read: decode refused the connection, so nothing was sent. Another decode may still use it. */
+  get unread(): Handoff | undefined {
+    return this.#handoff !== undefined && this.#decodeSide?.refused === true ? this.#handoff : undefined;
+  }
+
+  /** Prefill is done with unless `given` holds what an earlier attempt got and could not deliver. Rejects with Failure or ClientGone. */
+  async run(given?: Handoff): Promise<Answer> {
+    this.#offStop = this.#call.onStop((why) => this.#stopped(why));
+    try {
+      const handoff = given ?? (await this.#runPrefill());
+      if ("output" in handoff) return this.#terminal(handoff.output);
+      this.#handoff = handoff;
+      return await this.#runDecode(handoff);
+    } catch (error) {
+      const failure = this.#call.stopped ?? this.#timedOut ?? explain(error);
+      this.#failed(failure);
+      throw failure;
+    }
+  }
+
+  // -- prefill
+
+  async #runPrefill(): Promise<Handoff | { output: EngineOutput }> {
+    const { clock, config } = this.#services;
+    const { record, request } = this.#call;
+    const worker = this.#prefill.worker;
+    const plan = this.#dialect.plan(request, worker.target, this.#id);
+    const leg = this.#leg("prefill", plan.prefill);
+    this.#prefillLeg = leg;
+    record.prefillSentAt = clock.now();
+    this.#armPrefillDeadline();
+    this.#completion = consumePrefillStream(prefillSource(plan, leg.answer(config.limits.tailBytes)), {
+      guard: this.#prefill,
+      background: this.#call.background,
+      clock,
+      limits: { settleMs: config.timeouts.settleMs },
+    });
+    const completion = plan.early === undefined ? await this.#wait.wait(this.#completion) : await this.#completion;
+    if (completion.completion !== undefined) {
+      this.#task = completion.completion;
+      this.#task.onSettled((outcome) => this.#tailSettled(outcome));
+    } else {
+      this.#stopPrefillDeadline?.();
+      record.prefillDoneAt = clock.now();
+      worker.succeeded(record.prefillDoneAt);
+    }
+    if (completion.kind === "terminal") return { output: completion.output };
+    const { result } = completion;
+    return { params: result.disaggregatedParams, tail: result, plan, at: clock.now() };
+  }
+
+  /** `prefillMs`: from the first dispatch to the complete answer, over all attempts together. */
+  #armPrefillDeadline(): void {
+    const { clock, config } = this.#services;
+    const { prefillMs } = config.timeouts;
+    if (prefillMs === 0) return;
+    this.#call.prefillDeadlineAt ||= clock.now() + prefillMs;
+    this.#stopPrefillDeadline = clock.after(Math.max(1, this.#call.prefillDeadlineAt - clock.now()), () => {
+      const failure = new Failure("prefill_timeout", {
+        status: 504,
+        stage: "prefill",
+        kind: "timeout",
+        message: `Prefill was not done within ${prefillMs} ms`,
+      });
+      this.#timedOut = failure;
+      this.#blamePrefill(failure);
+      this.#wait.interrupt(failure);
+      this.#prefillLeg?.close("deadline");
+    });
+  }
+
+  #tailSettled(outcome: PrefillOutcome): void {
+    this.#stopPrefillDeadline?.();
+    const now = this.#services.clock.now();
+    this.#call.record.prefillDoneAt = now;
+    if (outcome.ok) {
+      this.#prefill.worker.succeeded(now);
+      this.#decodeSide?.prefillSucceeded();
+      return;
+    }
+    const failure = this.#timedOut ?? explainPrefill(outcome.error);
+    // A tail that we cut ourselves says nothing about the worker.
+    if (this.#prefillLeg?.closed === undefined) this.#blamePrefill(failure);
+    // Once decode has said something, the relay decides what a lost tail means.
+    if (this.#decodeSide?.answering !== true) this.#wait.interrupt(failure);
+  }
+
+  #terminal(output: EngineOutput): Answer {
+    const { request, record } = this.#call;
+    record.path = "prefill-only";
+    record.decode = "";
+    this.#offStop();
+    this.#decode.release();
+    if (!request.stream) {
+      return {
+        kind: "buffered",
+        body: this.#dialect.terminalAnswer(request, output),
+        contentType: "application/json",
+        headers: [],
+      };
+    }
+    return { kind: "text-stream", text: this.#dialect.terminalStream(request, output), headers: [] };
+  }
+
+  // -- decode
+
+  async #runDecode(handoff: Handoff): Promise<Answer> {
+    const { clock, config } = this.#services;
+    const { handoffMs } = config.timeouts;
+    if (!this.#dialect.concurrent && handoffMs > 0 && clock.now() - handoff.at > handoffMs) {
+      // Read after its lease, a hand-off gives wrong text with status 200 (wire facts, vLLM).
+      throw new Failure("invalid_handoff", {
+        status: 502,
+        stage: "handoff",
+        message: `The hand-off is older than ${handoffMs} ms`,
+      });
+    }
+    const side = new DecodeSide({
+      services: this.#services,
+      call: this.#call,
+      worker: this.#decode.worker,
+      leg: this.#leg("decode", handoff.plan.decode(handoff.params)),
+      wait: this.#wait,
+      task: this.#task,
+      tail: this.#task === undefined ? handoff.tail : undefined,
+      choices: 1,
+      editor: this.#call.request.stream ? eventEdits(this.#call.request) : undefined,
+      prefillOverride: () => this.#timedOut,
+      ended: (failure) => this.#decodeEnded(failure),
+    });
+    this.#decodeSide = side;
+    side.leg.onClosed(() => this.#decode.release());
+    return this.#call.request.stream ? side.stream() : side.buffered();
+  }
+
+  /** The answer is over for the client: well, with an error frame, or because the client left. */
+  #decodeEnded(failure: Failure | ClientGone | undefined): void {
+    const now = this.#services.clock.now();
+    const side = this.#decodeSide!;
+    this.#offStop();
+    if (failure === undefined) {
+      this.#decode.worker.succeeded(now);
+      side.leg.finish(RELEASE_MS);
+      this.#leaveTail();
+    } else {
+      if (failure instanceof Failure && failure.stage === "decode") blame(this.#decode.worker, failure, now);
+      this.#tearDown(failure);
+    }
+  }
+
+  /** A prefill tail may outlive the response by `tailMs`; cutting it then is neutral for the worker. */
+  #leaveTail(): void {
+    const { clock, config, telemetry } = this.#services;
+    const leg = this.#prefillLeg;
+    const task = this.#task;
+    if (leg === undefined || task === undefined || task.outcome !== null) return;
+    const { record } = this.#call;
+    telemetry.drainOpened(record);
+    const stop =
+      config.timeouts.tailMs > 0 ? clock.after(config.timeouts.tailMs, () => leg.close("deadline")) : nothing;
+    task.onSettled(() => {
+      stop();
+      record.tailEndedAt = clock.now();
+      telemetry.drainClosed(record, leg.closed !== undefined);
+    });
+    if (config.timeouts.tailMs === 0) leg.close("deadline");
+  }
+
+  // -- ending early
+
+  #stopped(why: ClientGone | Failure): void {
+    const relay = this.#decodeSide?.relay;
+    if (relay?.committed === true) relay.stop(why);
+    else this.#wait.interrupt(why);
+  }
+
+  #failed(failure: Failure | ClientGone): void {
+    this.#offStop();
+    const now = this.#services.clock.now();
+    if (failure instanceof Failure) {
+      if (failure.stage === "decode") {
+        this.decodeFaultOpen = isOpenDecodeFault(failure);
+        if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now);
+      } else if (this.#task === undefined && failure.stage !== "router") this.#blamePrefill(failure);
+    }
+    this.#tearDown(failure);
+  }
+
+  /**
+   * Closes what is open. `anytime`: now. `deferred`: both legs stay until decode's first event (buffered: prefill's end), at most
+   * `tailMs`. A hand-off that prefill has given always reaches decode (sequential modes), for that is what releases the blocks.
+   */
+  #tearDown(why: Failure | ClientGone): void {
+    const gone = why instanceof ClientGone;
+    const reason = gone ? "client" : "other-leg";
+    const side = this.#decodeSide;
+    const prefillLeg = this.#prefillLeg;
+    side?.relay?.abandon();
+    if (!this.#dialect.concurrent) {
+      if (side !== undefined) {
+        if (gone) side.leg.linger(reason, RELEASE_MS, false);
+        else side.leg.close(reason);
+        return;
+      }
+      if (gone && this.#handoff !== undefined) return this.#releaseHandoff(this.#handoff);
+      if (gone && this.#pool.cancel === "deferred" && this.#completion !== undefined) return this.#releaseWhenGiven();
+      prefillLeg?.close(reason);
+      this.#abandonLeases();
+      return;
+    }
+    const { tailMs } = this.#services.config.timeouts;
+    if (this.#pool.cancel === "deferred" && side !== undefined && tailMs > 0 && !side.leg.firstEventSeen) {
+      side.leg.linger(reason, tailMs, !this.#call.request.stream);
+      side.leg.onClosed(() => prefillLeg?.close(reason));
+      if (!this.#call.request.stream) this.#task?.onSettled(() => side.leg.close(reason));
+    } else {
+      side?.leg.close(reason);
+      prefillLeg?.close(reason);
+    }
+    this.#abandonLeases();
+  }
+
+  /** Leases whose legs were never opened; those of open legs are released when the legs close. */
+  #abandonLeases(): void {
+    if (this.#prefillLeg === undefined) this.#prefill.release();
+    if (this.#decodeSide === undefined) this.#decode.release();
+  }
+
+  #releaseWhenGiven(): void {
+    const { clock, config } = this.#services;
+    const leg = this.#prefillLeg!;
+    const stop = config.timeouts.tailMs > 0 ? clock.after(config.timeouts.tailMs, () => leg.close("client")) : nothing;
+    const given = this.#completion!.then(
+      (completion) => {
+        stop();
+        if (completion.kind !== "handoff") return this.#abandonLeases();
+        const { result } = completion;
+        const plan = this.#dialect.plan(this.#call.request, this.#prefill.worker.target, this.#id);
+        this.#releaseHandoff({ params: result.disaggregatedParams, tail: result, plan, at: clock.now() });
+      },
+      () => {
+        stop();
+        this.#abandonLeases();
+      },
+    );
+    this.#call.background.run(given);
+    if (config.timeouts.tailMs === 0) leg.close("client");
+  }
+
+  /** The release request: decode's body cut to one token, closed at its answer, after two seconds at the latest. */
+  #releaseHandoff(handoff: Handoff): void {
+    const request = handoff.plan.release?.(handoff.params);
+    if (request === undefined) return this.#abandonLeases();
+    const { clock, telemetry } = this.#services;
+    const leg = this.#leg("decode", request);
+    leg.onClosed(() => this.#decode.release());
+    const stop = clock.after(RELEASE_MS, () => leg.close("client"));
+    this.#call.record.handoffReleased = true;
+    telemetry.metrics.handoffReleased();
+    this.#call.background.run(
+      leg.open().then(
+        () => {
+          stop();
+          leg.close("client");
+        },
+        () => {
+          stop();
+          leg.close("client");
+          this.#decode.release();
+        },
+      ),
+    );
+  }
+
+  // -- small things
+
+  #blamePrefill(failure: Failure): void {
+    if (this.#prefillBlamed) return;
+    this.#prefillBlamed = true;
+    blame(this.#prefill.worker, failure, this.#services.clock.now());
+  }
+
+  #leg(role: "prefill" | "decode", request: LegRequest): Leg {
+    const { worker } = role === "prefill" ? this.#prefill : this.#decode;
+    return openLeg(this.#services, this.#call, role, worker, request, this.#id);
+  }
+}
+
+/** A decode 5xx in a split request may be a failed KV pull, which is prefill's fault; 503 is back-pressure. */
+function isOpenDecodeFault(failure: Failure): boolean {
+  return (failure.kind === "status" || failure.kind === "content") && verdict(failure) === "failed";
+}
+
+function nothing(): void {}

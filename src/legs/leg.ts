@@ -1,0 +1,238 @@
+import type { EngineAnswer } from "../engines/dialect.ts";
+import { Failure, type FaultKind } from "../errors/failure.ts";
+import type { Clock } from "../runtime/clock.ts";
+import { faultBeforeHeaders, type Transport } from "./transport.ts";
+
+/** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
+export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown";
+
+export interface LegOptions {
+  role: "prefill" | "decode";
+  /** The worker's name, for messages: never its address. */
+  worker: string;
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  connectMs: number;
+  transport: Transport;
+  clock: Clock;
+}
+
+/**
+ * One HTTP request to one engine, from dispatch to the end of its answer, with a controller of its own: closing one leg never closes the
+ * other. Closing does both, abort and `reader.cancel()`, since runtimes differ in which of them closes the socket.
+ */
+export class Leg {
+  readonly role: "prefill" | "decode";
+  readonly worker: string;
+  readonly #options: LegOptions;
+  readonly #controller = new AbortController();
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #pending: Promise<unknown> | undefined;
+  #headersSeen = false;
+  #stopConnectWatch: (() => void) | undefined;
+  #connectFailed: ((failure: Failure) => void) | undefined;
+  #closedListeners: (() => void)[] | undefined;
+  closed: CloseReason | undefined;
+  /** The answer's own end was seen: nothing is left to close. */
+  ended = false;
+  /** Decode has sent a whole event (or, buffered, prefill has ended): a deferred cancel may close the legs from here on. */
+  firstEventSeen = false;
+
+  constructor(options: LegOptions) {
+    this.role = options.role;
+    this.worker = options.worker;
+    this.#options = options;
+  }
+
+  /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
+  async open(): Promise<Response> {
+    const { url, headers, body, transport, connectMs, clock } = this.#options;
+    let connectFailure: Promise<never> | undefined;
+    if (connectMs > 0 && transport.connects !== undefined) {
+      connectFailure = new Promise<never>((_, reject) => {
+        this.#connectFailed = reject;
+      });
+      this.#stopConnectWatch = clock.after(connectMs / 2, () => void this.#probeConnect());
+    }
+    try {
+      const sent = transport.fetch(url, { method: "POST", headers, body, signal: this.#controller.signal });
+      this.#pending = sent;
+      const response = await (connectFailure === undefined ? sent : Promise.race([sent, connectFailure]));
+      this.#headersSeen = true;
+      return response;
+    } catch (error) {
+      throw error instanceof Failure ? error : this.lost(faultBeforeHeaders(error), error);
+    } finally {
+      this.#stopConnectWatch?.();
+      this.#connectFailed = undefined;
+    }
+  }
+
+  /** Takes the body's only reader; `read()` goes through the leg, so that a lingering close knows what is still pending. */
+  attach(response: Response): void {
+    this.#reader = response.body?.getReader();
+  }
+
+  /** The next bytes of the answer, `undefined` at its clean end. Rejects with a Failure of kind `cut`. */
+  read(): Promise<Uint8Array | undefined> {
+    const reader = this.#reader;
+    if (reader === undefined) {
+      this.ended = true;
+      return Promise.resolve(undefined);
+    }
+    const next = reader.read().then(
+      ({ done, value }) => {
+        if (done) {
+          this.#end();
+          return undefined;
+        }
+        return value;
+      },
+      (error: unknown) => {
+        this.#end();
+        throw this.lost("cut", error);
+      },
+    );
+    this.#pending = next;
+    return next;
+  }
+
+  /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped. */
+  async answer(limit: number): Promise<EngineAnswer> {
+    const response = await this.open();
+    const { text, truncated } = await this.text(response, limit);
+    return { status: response.status, headers: response.headers, text, truncated };
+  }
+
+  async text(response: Response, limit: number): Promise<{ text: string; truncated: boolean }> {
+    const length = Number(response.headers.get("content-length") ?? Number.NaN);
+    // Native and in one go when the length is known to be bearable: a reader loop costs several promises.
+    if (length <= limit) {
+      try {
+        const text = await response.text();
+        this.#end();
+        return { text, truncated: false };
+      } catch (error) {
+        this.#end();
+        throw this.lost("cut", error);
+      }
+    }
+    this.attach(response);
+    const decoder = new TextDecoder();
+    let text = "";
+    let kept = 0;
+    let truncated = false;
+    for (let chunk = await this.read(); chunk !== undefined; chunk = await this.read()) {
+      if (truncated) continue;
+      const room = limit - kept;
+      if (chunk.length > room) truncated = true;
+      kept += Math.min(chunk.length, room);
+      text += decoder.decode(chunk.length > room ? chunk.subarray(0, room) : chunk, { stream: true });
+    }
+    return { text: text + decoder.decode(), truncated };
+  }
+
+  /** Tears the leg down now. Idempotent. */
+  close(reason: CloseReason): void {
+    if (this.closed !== undefined || this.ended) return;
+    this.closed = reason;
+    this.#stopConnectWatch?.();
+    this.#connectFailed?.(this.lost("reset", undefined));
+    this.#controller.abort();
+    // The pending read rejects with our own abort; the reader's cancel may too. Neither is news.
+    this.#pending?.catch(ignore);
+    this.#reader?.cancel().catch(ignore);
+    this.#notifyClosed();
+  }
+
+  /**
+   * Reads on without anybody listening until the answer's first bytes (`untilEnd`: its end), then closes. For pools whose engines cannot
+   * bear an abort in mid-transfer (contract section 6, `deferred`). At most `ms`.
+   */
+  linger(reason: CloseReason, ms: number, untilEnd: boolean): void {
+    if (this.closed !== undefined || this.ended) return;
+    if (this.firstEventSeen && !untilEnd) {
+      this.close(reason);
+      return;
+    }
+    const stop = this.#options.clock.after(ms, () => this.close(reason));
+    void this.#readAside(untilEnd).finally(() => {
+      stop();
+      this.close(reason);
+    });
+  }
+
+  /** Reads the rest away after the answer's end mark, so that the connection can be used again; closes after `ms`. */
+  finish(ms: number): void {
+    if (this.closed !== undefined || this.ended) return;
+    const stop = this.#options.clock.after(ms, () => this.close("done"));
+    void this.#readAside(true).finally(() => {
+      stop();
+      this.close("done");
+    });
+  }
+
+  /** Calls `fn` once the leg is over, by its own end or by us; at once if it already is. */
+  onClosed(fn: () => void): void {
+    if (this.closed !== undefined || this.ended) fn();
+    else if (this.#closedListeners === undefined) this.#closedListeners = [fn];
+    else this.#closedListeners.push(fn);
+  }
+
+  /** A Failure for this leg's transport. */
+  lost(kind: FaultKind, cause: unknown): Failure {
+    const what =
+      kind === "refused"
+        ? "refused the connection"
+        : kind === "connect"
+          ? `could not be reached within ${this.#options.connectMs} ms`
+          : kind === "cut"
+            ? "cut its answer short"
+            : "closed the connection before it answered";
+    return new Failure(this.role === "prefill" ? "prefill_unreachable" : "decode_unreachable", {
+      status: 502,
+      stage: this.role,
+      kind,
+      message: `The ${this.role} worker ${what}`,
+      cause,
+    });
+  }
+
+  async #probeConnect(): Promise<void> {
+    const { transport, url, connectMs } = this.#options;
+    const open = await transport.connects?.(url, connectMs / 2).catch(() => false);
+    if (open === false && !this.#headersSeen && this.closed === undefined) {
+      const fail = this.#connectFailed;
+      fail?.(this.lost("connect", undefined));
+      this.close("deadline");
+    }
+  }
+
+  async #readAside(untilEnd: boolean): Promise<void> {
+    try {
+      const first = await this.#pending;
+      if (first instanceof Response && this.#reader === undefined) this.attach(first);
+      else if (first !== undefined && !untilEnd) return;
+      for (;;) {
+        const chunk = await this.read();
+        if (chunk === undefined || (!untilEnd && chunk.length > 0)) return;
+      }
+    } catch {
+      // The end of a leg that nobody listens to is an end all the same.
+    }
+  }
+
+  #end(): void {
+    this.ended = true;
+    this.#notifyClosed();
+  }
+
+  #notifyClosed(): void {
+    const listeners = this.#closedListeners;
+    this.#closedListeners = undefined;
+    if (listeners !== undefined) for (const fn of listeners) fn();
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,34 @@
+import type { FaultKind } from "../errors/failure.ts";
+
+/** What a leg sends. `url` is complete; redirects are not followed, nothing is decompressed that was not asked for. */
+export interface TransportRequest {
+  method: "POST" | "GET";
+  headers: Record<string, string>;
+  body?: string | Uint8Array<ArrayBuffer>;
+  signal: AbortSignal;
+}
+
+/** How requests reach engines: one adapter per runtime, injectable for service bindings and tests. */
+export interface Transport {
+  fetch(url: string, request: TransportRequest): Promise<Response>;
+  /** Opens one bare TCP connection to the url's origin and closes it again. Absent where the runtime has no TCP. */
+  connects?(url: string, ms: number): Promise<boolean>;
+}
+
+const REFUSED =
+  /ECONNREFUSED|ConnectionRefused|connection refused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|failed to lookup address|dns error/i;
+
+/**
+ * A transport error before headers → how sure we are that nothing was sent. Runtimes differ (Bun and Node have codes, Deno only the
+ * cause's text, workerd one text for both): where it can't be told, the request counts as sent.
+ */
+export function faultBeforeHeaders(error: unknown): FaultKind {
+  for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {
+    const code = (e as { code?: unknown }).code;
+    if (typeof code === "string" && REFUSED.test(code)) return "refused";
+    if (REFUSED.test(e.message)) return "refused";
+    if (e instanceof AggregateError)
+      for (const inner of e.errors) if (faultBeforeHeaders(inner) === "refused") return "refused";
+  }
+  return "reset";
+}

@@ -1,0 +1,37 @@
+import { errorBody } from "../errors/body.ts";
+import { Failure } from "../errors/failure.ts";
+
+export interface ErrorShape {
+  requestId: string;
+  /** /v1/messages has an envelope of its own. */
+  anthropic?: boolean;
+  headers?: Record<string, string>;
+  mask(text: string): string;
+}
+
+/** A Failure as an HTTP error (contract section 4): real status, JSON, the router's code in a header. */
+export function errorResponse(failure: Failure, shape: ErrorShape): Response {
+  const error = errorBody(failure, shape.mask);
+  const body = JSON.stringify(shape.anthropic ? { type: "error", error } : { error });
+  const headers: Record<string, string> = {
+    ...shape.headers,
+    "content-type": "application/json",
+    "x-request-id": shape.requestId,
+    "x-router-error-code": failure.code,
+  };
+  for (const [name, value] of failure.headers) headers[name] = value;
+  if (failure.retryAfterSeconds !== undefined)
+    headers["retry-after"] = String(Math.max(1, Math.ceil(failure.retryAfterSeconds)));
+  return new Response(body, { status: failure.status, headers });
+}
+
+/** Whatever was thrown, as a Failure. No stack trace leaves the process. */
+export function asFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  return new Failure("internal", {
+    status: 500,
+    stage: "router",
+    message: "The router failed to handle this request",
+    cause: error,
+  });
+}

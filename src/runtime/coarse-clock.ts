@@ -1,0 +1,69 @@
+import type { Clock } from "./clock.ts";
+
+/** How coarse the shared clock is. Deadlines are in hundreds of milliseconds and up; 10 ms late is nobody's harm. */
+const TICK_MS = 10;
+
+interface Entry {
+  at: number;
+  fn: () => void;
+}
+
+/**
+ * One timer for the deadlines of all requests. An entry is kept in the bucket of its tick, so adding and taking back cost a few field
+ * writes and no runtime timer; the one runtime timer runs only while there are entries.
+ */
+export class CoarseClock implements Clock {
+  readonly #buckets = new Map<number, Set<Entry>>();
+  #size = 0;
+  #lastTick = 0;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  now(): number {
+    return performance.now();
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const at = this.now() + ms;
+    const tick = Math.ceil(at / TICK_MS);
+    let bucket = this.#buckets.get(tick);
+    if (bucket === undefined) {
+      bucket = new Set();
+      this.#buckets.set(tick, bucket);
+    }
+    const entry: Entry = { at, fn };
+    bucket.add(entry);
+    this.#size++;
+    if (this.#timer === undefined) this.#start();
+    const home = bucket;
+    return () => {
+      if (home.delete(entry)) {
+        this.#size--;
+        if (home.size === 0) this.#buckets.delete(tick);
+      }
+    };
+  }
+
+  #start(): void {
+    this.#lastTick = Math.floor(this.now() / TICK_MS);
+    this.#timer = setInterval(() => this.#run(), TICK_MS);
+  }
+
+  #run(): void {
+    const now = Math.floor(this.now() / TICK_MS);
+    for (let tick = this.#lastTick; tick <= now; tick++) {
+      const bucket = this.#buckets.get(tick);
+      if (bucket === undefined) continue;
+      this.#buckets.delete(tick);
+      this.#size -= bucket.size;
+      for (const entry of bucket) {
+        bucket.delete(entry);
+        entry.fn();
+      }
+    }
+    this.#lastTick = now + 1;
+    if (this.#size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+  }
+}
