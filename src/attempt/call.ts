@@ -19,6 +19,8 @@ export class Call {
   readonly record: RequestRecord;
   readonly choice: ChoiceInput;
   readonly background: BackgroundPort;
+  /** The client asked for `Server-Timing` (`x-router-timing: 1`). */
+  wantsTiming = false;
   /** Absolute deadlines that run over all attempts together; set at the first dispatch. 0 = not dispatched, or no limit. */
   prefillDeadlineAt = 0;
   firstTokenSpentMs = 0;

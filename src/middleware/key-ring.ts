@@ -1,4 +1,4 @@
-import type { ClientKey } from "../config/load.ts";
+import type { ClientKey } from "../config/secrets.ts";
 import { Failure } from "../errors/failure.ts";
 
 /**

@@ -1,0 +1,57 @@
+import { Hono, type Context } from "hono";
+import { Failure } from "./errors/failure.ts";
+import type { RouteDeps } from "./routes/deps.ts";
+import { asFailure, errorResponse } from "./routes/error-response.ts";
+import { FORWARDED, forwardHandler } from "./routes/forward.ts";
+import { generationHandler } from "./routes/generation.ts";
+import { ModelRoutes } from "./routes/models.ts";
+import { requestId } from "./routes/request-id.ts";
+import { health, metricsHandler, readyHandler } from "./routes/status.ts";
+import type { Api } from "./sse/api.ts";
+import { corsFor } from "./middleware/cors.ts";
+
+const GENERATION: readonly (readonly [Api, string])[] = [
+  ["chat", "/v1/chat/completions"],
+  ["completions", "/v1/completions"],
+  ["responses", "/v1/responses"],
+  ["messages", "/v1/messages"],
+  ["generate", "/generate"],
+];
+
+/** The routes of contract section 3, and nothing else: what is not listed is 404 and reaches no worker. */
+export function createApp(deps: RouteDeps): Hono {
+  const app = new Hono();
+  const { mask } = deps.services.telemetry;
+  const { origins } = deps.services.config.cors;
+  if (origins.length > 0) app.use(corsFor(origins));
+
+  for (const [api, path] of GENERATION) route("POST", path, generationHandler(api, path, deps));
+  for (const path of FORWARDED) route("POST", path, forwardHandler(path, deps));
+  const models = new ModelRoutes(deps);
+  route("GET", "/v1/models", models.list);
+  route("GET", "/v1/models/:id{.+}", models.one);
+  route("GET", "/health", health);
+  route("GET", "/ready", readyHandler(deps));
+  route("GET", "/metrics", metricsHandler(deps));
+
+  app.notFound(function notFound(c) {
+    return refuse(c, new Failure("not_found", { status: 404, stage: "router", message: "No such route" }));
+  });
+  app.onError(function onError(error, c) {
+    deps.services.telemetry.log.event("error", "internal", { error: String(error.stack ?? error) });
+    return refuse(c, asFailure(error));
+  });
+  return app;
+
+  function route(method: "GET" | "POST", path: string, handler: (c: Context) => Response | Promise<Response>): void {
+    app.on(method, path, handler);
+    app.all(path, function methodNotAllowed(c) {
+      const failure = new Failure("method_not_allowed", { status: 405, stage: "router", message: `${path} takes ${method} only` });
+      return refuse(c, failure, { allow: method });
+    });
+  }
+
+  function refuse(c: Context, failure: Failure, headers: Record<string, string> = {}): Response {
+    return errorResponse(failure, { requestId: requestId(c.req.raw.headers), headers, mask });
+  }
+}

@@ -1,0 +1,47 @@
+import { serveBun, createBunRouter } from "../runtime/bun.ts";
+import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
+import { BatchedSink } from "../telemetry/batched-sink.ts";
+import type { ServeArguments } from "./arguments.ts";
+import type { CommandContext } from "./context.ts";
+import { loadServeConfig } from "./load.ts";
+
+/** Log lines are written together: a write per request would cost more than the log. */
+const FLUSH_MS = 100;
+/** A response that was ended gets so long to reach its client before the process goes. */
+const LAST_WRITES_MS = 1_000;
+
+/** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM. */
+export async function runServe({ args, env }: CommandContext & { args: ServeArguments }): Promise<number> {
+  raiseConnectionCap();
+  const { config, secrets, warnings } = await loadServeConfig(args, env);
+  const sink = new BatchedSink((text) => process.stdout.write(text));
+  const flushing = setInterval(() => sink.flush(), FLUSH_MS);
+  const router = createBunRouter({ config, secrets, sink: sink.push });
+  for (const warning of warnings) process.stderr.write(`${warning}\n`);
+  const server = serveBun(router);
+  process.stdout.write(`listening on http://${bracketed(server.hostname)}:${server.port}\n`);
+  await signal();
+  process.once("SIGINT", leaveAtOnce).once("SIGTERM", leaveAtOnce);
+  router.telemetry.log.event("info", "shutting_down", { running: router.active() });
+  await router.shutdown(config.timeouts.shutdownMs);
+  await server.stop(LAST_WRITES_MS);
+  clearInterval(flushing);
+  sink.flush();
+  // Nothing of value is left; sockets to engines that are kept alive would hold the process for seconds.
+  await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
+  process.exit(0);
+}
+
+function signal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once("SIGTERM", () => resolve()).once("SIGINT", () => resolve());
+  });
+}
+
+function leaveAtOnce(): never {
+  process.exit(1);
+}
+
+function bracketed(host: string): string {
+  return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}

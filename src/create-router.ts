@@ -1,0 +1,187 @@
+import type { Hono } from "hono";
+import { createApp } from "./app.ts";
+import type { BackgroundPort, Call } from "./attempt/call.ts";
+import type { Services } from "./attempt/services.ts";
+import { checkConfig, parseConfig, resolveSecrets, type Secrets } from "./config/load.ts";
+import type { RouterConfig } from "./config/schema.ts";
+import { Failure } from "./errors/failure.ts";
+import type { Transport } from "./legs/transport.ts";
+import { KeyRing } from "./middleware/key-ring.ts";
+import { Router } from "./router.ts";
+import { clientStream } from "./routes/client-stream.ts";
+import type { RouteDeps } from "./routes/deps.ts";
+import { PromiseSet, waitUntilPort } from "./runtime/background.ts";
+import type { Clock } from "./runtime/clock.ts";
+import { CoarseClock } from "./runtime/coarse-clock.ts";
+import { webTransport } from "./runtime/web-transport.ts";
+import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
+import { version } from "./version.ts";
+import { Admission } from "./workers/admission.ts";
+import { Fleet } from "./workers/fleet.ts";
+import { fetchProbe } from "./legs/fetch-probe.ts";
+import { Prober } from "./workers/prober.ts";
+import { snapshot } from "./workers/snapshot.ts";
+
+export interface RouterOptions {
+  /** A checked configuration, an object, or JSON or YAML text (contract section 2). */
+  config: RouterConfig | Record<string, unknown> | string;
+  /** Environment variables that the configuration names (`keyEnv`, `apiKeyEnv`, `adminKeyEnv`). */
+  env?: Readonly<Record<string, unknown>>;
+  /** In place of `env`, when the caller has looked the keys up. */
+  secrets?: Secrets;
+  transport?: Transport;
+  clock?: Clock;
+  /** Where drains live. Absent: the request's own `waitUntil` if it has one, else a set of promises. */
+  background?: BackgroundPort;
+  /** Takes log lines; absent = no log. */
+  sink?: (line: string) => void;
+  clientStream?: RouteDeps["clientStream"];
+}
+
+/** A router as one object. `fetch` fits `Bun.serve`, `Deno.serve`, a Worker and Hono's adapters; `app` can be mounted in another Hono app. */
+export interface PrefillRouter {
+  fetch(request: Request, env?: unknown, context?: unknown): Response | Promise<Response>;
+  app: Hono;
+  config: RouterConfig;
+  services: Services;
+  telemetry: Telemetry;
+  prober: Prober;
+  /** Requests whose response is not over. */
+  active(): number;
+  /**
+   * Not ready from now on, nothing new is let in; running streams and drains may finish for `ms`, then each stream gets an error frame.
+   * Resolves when all is over.
+   */
+  shutdown(ms: number): Promise<void>;
+}
+
+/** Throws a `ConfigError` that names the field. */
+export function createRouter(options: RouterOptions): PrefillRouter {
+  const config = checkedConfig(options.config);
+  const secrets = options.secrets ?? resolveSecrets(config, options.env ?? {});
+  const clock = options.clock ?? new CoarseClock();
+  const transport = options.transport ?? webTransport;
+  const telemetry = createTelemetry(
+    { models: config.models.map((model) => model.id), log: config.log, otlpUrl: config.telemetry.otlpUrl },
+    {
+      clock,
+      wallNow: Date.now,
+      sink: options.sink ?? nothing,
+      secrets: allKeys(secrets),
+      version,
+    },
+  );
+  const fleet = new Fleet(config, secrets.workerKeys, {
+    now: () => clock.now(),
+    random: Math.random,
+    events: {
+      onBreaker: (worker, to) => {
+        telemetry.metrics.breakerChange(worker.name, to);
+        telemetry.log.event(to === "open" ? "warn" : "info", "breaker", { worker: worker.name, state: to });
+      },
+      onHealth: (worker, healthy) => telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy }),
+    },
+  });
+  const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
+  const admission = new Admission(config.limits, clock);
+  const ownBackground = new PromiseSet();
+  const calls = new Set<Call>();
+  let down = false;
+  telemetry.observeFleet(() => ({
+    workers: snapshot(fleet, clock.now()).models.flatMap((model) =>
+      model.pools.flatMap((pool) =>
+        pool.workers.map((worker) => ({
+          name: worker.name,
+          role: worker.role,
+          pool: worker.pool,
+          inFlight: worker.requestsInFlight,
+          queuedTokens: worker.queuedTokens,
+          healthy: worker.healthy,
+          breaker: worker.breaker,
+          draining: worker.draining,
+        })),
+      ),
+    ),
+    queueLength: admission.queued,
+  }));
+  const deps: RouteDeps = {
+    services,
+    router: new Router(services),
+    admission,
+    keys: new KeyRing(secrets.clientKeys, secrets.adminKey),
+    secrets,
+    calls,
+    shuttingDown: () => down,
+    clientStream: options.clientStream ?? clientStream,
+    background: options.background === undefined ? (context) => portOf(context, ownBackground) : always(options.background),
+  };
+  const app = createApp(deps);
+
+  return {
+    fetch: (request, env, context) => app.fetch(request, env as object, context as never),
+    app,
+    config,
+    services,
+    telemetry,
+    prober: new Prober(fleet, fetchProbe(transport, clock), clock),
+    active: () => calls.size,
+    shutdown,
+  };
+
+  async function shutdown(ms: number): Promise<void> {
+    down = true;
+    admission.close(Math.max(1, Math.ceil(ms / 1000)));
+    await until(() => calls.size === 0 && ownBackground.size === 0, ms);
+    const failure = new Failure("shutting_down", {
+      status: 503,
+      stage: "router",
+      message: "The router is shutting down",
+      retryAfterSeconds: 1,
+    });
+    for (const call of calls) call.stop(failure);
+    await until(() => calls.size === 0, 1_000);
+    await telemetry.flush();
+  }
+
+  /** Polls: shutdown happens once, and nothing else needs to know who is last. */
+  function until(met: () => boolean, ms: number): Promise<void> {
+    const end = clock.now() + ms;
+    return new Promise((resolve) => {
+      const look = () => {
+        if (met() || clock.now() >= end) resolve();
+        else clock.after(Math.min(20, Math.max(1, end - clock.now())), look);
+      };
+      look();
+    });
+  }
+}
+
+function checkedConfig(config: RouterOptions["config"]): RouterConfig {
+  return typeof config === "string" ? parseConfig(config) : checkConfig(config);
+}
+
+function allKeys(secrets: Secrets): string[] {
+  const keys = [...secrets.workerKeys.values(), ...secrets.clientKeys.map(({ key }) => key)];
+  if (secrets.adminKey !== undefined) keys.push(secrets.adminKey);
+  if (secrets.storePassword !== undefined) keys.push(secrets.storePassword);
+  return keys;
+}
+
+/** Hono's `executionCtx` throws where there is none. */
+function portOf(context: { executionCtx?: unknown }, otherwise: BackgroundPort): BackgroundPort {
+  try {
+    const execution = context.executionCtx;
+    if (typeof execution === "object" && execution !== null && "waitUntil" in execution) {
+      return waitUntilPort(execution as { waitUntil(task: Promise<unknown>): void });
+    }
+  } catch {
+    // No context: a server of our own.
+  }
+  return otherwise;
+}
+
+function always<T>(value: T): () => T {
+  return () => value;
+}
+
+function nothing(): void {}

@@ -1,0 +1,26 @@
+import type { Clock } from "../runtime/clock.ts";
+import type { FetchProbe } from "../workers/prober.ts";
+import type { Transport } from "./transport.ts";
+
+/** Health probes over the same transport as legs, with the worker's own key and nothing of any client. */
+export function fetchProbe(transport: Transport, clock: Clock): FetchProbe {
+  return async function probe(worker, path, timeoutMs) {
+    const controller = new AbortController();
+    let timedOut = false;
+    const stop = clock.after(timeoutMs, () => {
+      timedOut = true;
+      controller.abort();
+    });
+    const headers: Record<string, string> = { "accept-encoding": "identity" };
+    if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
+    try {
+      const response = await transport.fetch(worker.url + path, { method: "GET", headers, signal: controller.signal });
+      await response.arrayBuffer();
+      return { kind: "answer", status: response.status };
+    } catch {
+      return { kind: timedOut ? "timeout" : "error" };
+    } finally {
+      stop();
+    }
+  };
+}

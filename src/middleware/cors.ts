@@ -1,0 +1,18 @@
+import type { MiddlewareHandler } from "hono";
+import { cors } from "hono/cors";
+
+/**
+ * CORS for configured origins only, on every answer, errors too. Never with credentials: keys travel in headers, and reflecting an
+ * origin with credentials is how others' CORS went wrong. Admin routes get none.
+ */
+export function corsFor(origins: readonly string[]): MiddlewareHandler {
+  const handler = cors({
+    origin: origins.includes("*") ? "*" : [...origins],
+    allowMethods: ["GET", "POST", "OPTIONS"],
+    exposeHeaders: ["x-request-id", "x-router-path", "x-router-pool", "x-router-error-code", "retry-after"],
+    maxAge: 600,
+  });
+  return function corsUnlessAdmin(c, next) {
+    return c.req.path.startsWith("/workers") ? next() : handler(c, next);
+  };
+}

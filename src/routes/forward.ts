@@ -1,0 +1,152 @@
+import type { Context } from "hono";
+import { ownedMembers } from "../engines/owned.ts";
+import { Failure } from "../errors/failure.ts";
+import { splice } from "../json/splice.ts";
+import { jsonString } from "../json/text.ts";
+import { Leg } from "../legs/leg.ts";
+import { outgoingHeaders } from "../legs/outgoing-headers.ts";
+import { passedHeaders } from "../legs/passed-headers.ts";
+import { engineFault } from "../sse/engine-error.ts";
+import { newSpanId } from "../telemetry/ids.ts";
+import { legTraceparent } from "../telemetry/trace-context.ts";
+import { blame } from "../attempt/blame.ts";
+import { choose } from "../workers/choose.ts";
+import type { RouteDeps } from "./deps.ts";
+import { asFailure, errorResponse } from "./error-response.ts";
+import { modelOf, scanBody } from "./generation-request.ts";
+import { invalid, readJsonBody } from "./read-body.ts";
+import { requestId } from "./request-id.ts";
+
+/** Routes that one aggregated worker answers alone (contract section 3): nothing in them can be split. */
+export const FORWARDED = ["/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", "/tokenize", "/detokenize"] as const;
+
+const ANSWER_BYTES = 268_435_456;
+
+export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps): (c: Context) => Promise<Response> {
+  const { services, keys, admission } = deps;
+  const { config, telemetry, clock, fleet, transport } = services;
+
+  return async function forward(c) {
+    const { headers } = c.req.raw;
+    const record = telemetry.newRecord();
+    record.id = requestId(headers);
+    record.route = path;
+    let release = () => {};
+    try {
+      const client = await keys.client(headers);
+      const entered = admission.enter();
+      if ("refusal" in entered) throw entered.refusal;
+      const permit = "permit" in entered ? entered.permit : await entered.waiting.permit;
+      release = () => permit.release();
+      record.admittedAt = clock.now();
+      const doc = scanBody(await readJsonBody(c.req.raw, config.limits.bodyBytes));
+      const name = modelOf(doc);
+      if (name === undefined) throw invalid('"model" is missing', "model");
+      const resolved = fleet.resolve(name);
+      if (resolved === undefined) {
+        throw new Failure("model_not_found", { status: 404, stage: "router", param: "model", message: `The model "${name.slice(0, 200)}" does not exist here` });
+      }
+      record.model = resolved.model.id;
+      if (client?.models !== undefined && !client.models.includes(resolved.model.id)) {
+        throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not use this model" });
+      }
+      telemetry.beginTrace(record, headers);
+      const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);
+      const body = splice(doc, { drop: ownedMembers, set: { model: engineModel } });
+      const response = await send(body, resolved.model.pools, headers);
+      record.status = response.status;
+      record.outcome = "success";
+      return response;
+    } catch (error) {
+      const failure = asFailure(error);
+      record.status = failure.status;
+      record.code = failure.code;
+      record.stage = failure.stage;
+      record.outcome = failure.stage === "decode" ? "decode_failed" : "rejected";
+      return errorResponse(failure, { requestId: record.id, mask: telemetry.mask });
+    } finally {
+      release();
+      record.finishedAt = clock.now();
+      telemetry.done(record);
+    }
+
+    async function send(body: string, pools: Parameters<typeof fleet.pools>[0]["pools"], client: Headers): Promise<Response> {
+      const input = { tokens: body.length / 4, prompt: () => body, session: () => `prompt:${body.slice(0, 256)}` };
+      const having = pools.filter((pool) => pool.workers.length > 0);
+      if (having.length === 0) {
+        throw new Failure("not_found", { status: 404, stage: "router", message: `${path} needs an aggregated worker, and none is configured` });
+      }
+      let lease: ReturnType<typeof choose>;
+      for (const pool of having) {
+        lease = choose(pool, "aggregated", input, { now: clock.now() });
+        if (lease === undefined) continue;
+        record.pool = pool.name;
+        record.path = "aggregated";
+        record.decode = lease.worker.name;
+        break;
+      }
+      if (lease === undefined) {
+        throw new Failure("no_decode_workers", { status: 503, stage: "decode", message: "No aggregated worker can take the request", retryAfterSeconds: 1 });
+      }
+      const { worker } = lease;
+      const leg = new Leg({
+        role: "decode",
+        worker: worker.name,
+        url: worker.url + path,
+        headers: {
+          ...outgoingHeaders(client, { clientChecked: !keys.open }),
+          "x-request-id": newSpanId() + newSpanId(),
+          traceparent: legTraceparent(record, ""),
+          ...(worker.apiKey === undefined ? {} : { authorization: `Bearer ${worker.apiKey}` }),
+        },
+        body,
+        connectMs: config.timeouts.connectMs,
+        transport,
+        clock,
+      });
+      const stopLimit = config.timeouts.totalMs > 0 ? clock.after(config.timeouts.totalMs, () => leg.close("deadline")) : () => {};
+      const left = () => leg.close("client");
+      c.req.raw.signal.addEventListener("abort", left, { once: true });
+      try {
+        const response = await leg.open();
+        const { text } = await leg.text(response, ANSWER_BYTES);
+        if (response.status < 200 || response.status >= 300) {
+          const fault = engineFault(text, response.status);
+          throw new Failure("decode_failed", {
+            status: response.status >= 400 ? response.status : 502,
+            stage: "decode",
+            kind: "status",
+            message: fault.message,
+            engine: fault,
+            headers: passedHeaders(response.headers),
+          });
+        }
+        worker.succeeded(clock.now());
+        return new Response(text, { headers: answerHeaders(response, worker.name) });
+      } catch (error) {
+        const failure =
+          leg.closed === "deadline"
+            ? new Failure("decode_timeout", { status: 504, stage: "decode", kind: "timeout", message: `No complete answer within ${config.timeouts.totalMs} ms` })
+            : asFailure(error);
+        if (leg.closed !== "client") blame(worker, failure, clock.now());
+        throw failure;
+      } finally {
+        stopLimit();
+        c.req.raw.signal.removeEventListener("abort", left);
+        lease.release();
+      }
+    }
+
+    function answerHeaders(response: Response, worker: string): Record<string, string> {
+      const out: Record<string, string> = {
+        "content-type": response.headers.get("content-type") ?? "application/json",
+        "x-request-id": record.id,
+        "x-router-path": "aggregated",
+        "x-router-pool": record.pool,
+        "x-router-decode": worker,
+      };
+      for (const [name, value] of passedHeaders(response.headers)) out[name] = value;
+      return out;
+    }
+  };
+}

@@ -1,0 +1,151 @@
+import type { Context } from "hono";
+import { Call } from "../attempt/call.ts";
+import { ClientGone, Failure } from "../errors/failure.ts";
+import { rawValue, readString } from "../json/member.ts";
+import type { JsonObject } from "../json/scan.ts";
+import { jsonString } from "../json/text.ts";
+import { outgoingHeaders } from "../legs/outgoing-headers.ts";
+import type { Api } from "../sse/api.ts";
+import type { RequestRecord } from "../telemetry/record.ts";
+import { type Permit, requestPriority } from "../workers/admission.ts";
+import type { ResolvedModel } from "../workers/fleet.ts";
+import type { ChoiceInput } from "../workers/policy.ts";
+import { sessionKey } from "../workers/session-key.ts";
+import type { RouteDeps } from "./deps.ts";
+import { asFailure, errorResponse } from "./error-response.ts";
+import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
+import { invalid, readJsonBody } from "./read-body.ts";
+import { requestId } from "./request-id.ts";
+import { respond } from "./respond.ts";
+
+/** What a prompt is made of, for the estimate of its length and for prefix hashes: the raw JSON text of these members. */
+const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
+  chat: ["messages", "tools"],
+  completions: ["prompt"],
+  responses: ["instructions", "input"],
+  messages: ["system", "messages"],
+  generate: ["text", "input_ids"],
+};
+
+/** POST of one generation API: from the client's bytes to a `Call`, from its answer to a response. */
+export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: Context) => Promise<Response> {
+  const { services, admission, keys, router, calls } = deps;
+  const { config, telemetry, clock } = services;
+
+  return async function generate(c) {
+    const request = c.req.raw;
+    const { headers } = request;
+    const record = telemetry.newRecord();
+    record.id = requestId(headers);
+    record.route = path;
+    let permit: Permit | undefined;
+    let call: Call | undefined;
+    try {
+      const client = await keys.client(headers);
+      if (client !== undefined) record.clientKey = client.name;
+      permit = await admit(headers);
+      record.admittedAt = clock.now();
+      const text = await readJsonBody(request, config.limits.bodyBytes);
+      record.bytesIn = text.length;
+      const doc = scanBody(text);
+      const { name, resolved } = findModel(api, doc);
+      record.model = resolved.model.id;
+      if (client?.models !== undefined && !client.models.includes(resolved.model.id) && !client.models.includes(name)) {
+        throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not use this model" });
+      }
+      const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);
+      const parsed = generationRequest(api, path, doc, name, engineModel);
+      record.streaming = parsed.stream;
+      const choice = choiceInput(api, doc, headers);
+      record.promptTokens = Math.ceil(choice.tokens);
+      telemetry.beginTrace(record, headers);
+      call = new Call({
+        request: parsed,
+        outgoing: outgoingHeaders(headers, { clientChecked: !keys.open }),
+        record,
+        choice,
+        background: deps.background(c),
+      });
+      call.wantsTiming = headers.get("x-router-timing") === "1";
+      begin(call, permit, request.signal);
+      return await respond(call, router.generate(call, resolved.model), deps);
+    } catch (error) {
+      const failure = error instanceof ClientGone ? clientGone() : asFailure(error);
+      record.status = error instanceof ClientGone ? 499 : failure.status;
+      if (failure.code === "internal") {
+        telemetry.log.event("error", "internal", { request: record.id, error: String((failure.cause as Error)?.stack ?? failure.cause) });
+      }
+      if (call !== undefined) call.done(error instanceof ClientGone ? error : failure);
+      else {
+        refuse(record, failure);
+        permit?.release();
+      }
+      return errorResponse(failure, { requestId: record.id, anthropic: api === "messages", mask: telemetry.mask });
+    }
+  };
+
+  /** Fast without a promise: there almost always is a place. */
+  function admit(headers: Headers): Permit | Promise<Permit> {
+    const entered = admission.enter(requestPriority(headers.get("x-request-priority")));
+    if ("refusal" in entered) throw entered.refusal;
+    return "permit" in entered ? entered.permit : entered.waiting.permit;
+  }
+
+  function begin(call: Call, permit: Permit, signal: AbortSignal): void {
+    calls.add(call);
+    const leave = () => call.leave();
+    if (signal.aborted) call.leave();
+    else signal.addEventListener("abort", leave, { once: true });
+    call.onDone(() => {
+      calls.delete(call);
+      permit.release();
+      call.record.finishedAt = clock.now();
+      if (call.record.outcome === "client_cancel") call.record.status = 499;
+      telemetry.done(call.record);
+    });
+  }
+
+  function refuse(record: RequestRecord, failure: Failure): void {
+    record.code = failure.code;
+    record.stage = failure.stage;
+    record.outcome = failure.code === "internal" ? "internal" : "rejected";
+    record.finishedAt = clock.now();
+    telemetry.done(record);
+  }
+
+  function findModel(api: Api, doc: JsonObject): { name: string; resolved: ResolvedModel } {
+    const name = modelOf(doc);
+    if (name === undefined) {
+      if (api !== "generate") throw invalid('"model" is missing', "model");
+      const only = services.fleet.models().filter((model) => model.pools.some((pool) => pool.engine === "sglang"));
+      if (only.length !== 1) throw invalid('"model" is missing, and there is not exactly one SGLang model', "model");
+      return { name: only[0]!.id, resolved: { model: only[0]!, engineModel: undefined } };
+    }
+    const resolved = services.fleet.resolve(name);
+    if (resolved === undefined) {
+      throw new Failure("model_not_found", {
+        status: 404,
+        stage: "router",
+        param: "model",
+        message: `The model "${name.slice(0, 200)}" does not exist here`,
+      });
+    }
+    return { name, resolved };
+  }
+}
+
+function choiceInput(api: Api, doc: JsonObject, headers: Headers): ChoiceInput {
+  const prompt = () => PROMPT_MEMBERS[api].map((key) => rawValue(doc, key) ?? "").join("");
+  let characters = 0;
+  for (const { key, valueStart, valueEnd } of doc.members) if (PROMPT_MEMBERS[api].includes(key)) characters += valueEnd - valueStart;
+  return {
+    tokens: characters / 4,
+    prompt,
+    session: () => sessionKey((name) => headers.get(name), readString(doc, "user"), prompt),
+  };
+}
+
+/** Nobody reads this; it only has to be a response. */
+function clientGone(): Failure {
+  return new Failure("internal", { status: 499, stage: "router", message: "The client closed its connection" });
+}

@@ -1,0 +1,107 @@
+import type { Context } from "hono";
+import * as v from "valibot";
+import type { Model } from "../workers/fleet.ts";
+import type { Worker } from "../workers/worker.ts";
+import { Failure } from "../errors/failure.ts";
+import type { RouteDeps } from "./deps.ts";
+import { asFailure, errorResponse } from "./error-response.ts";
+import { json } from "./json-response.ts";
+import { requestId } from "./request-id.ts";
+
+const ASK_MS = 2_000;
+/** What engines say of a model changes with a restart; asking on each listing would let clients load the engines. */
+const FRESH_MS = 10_000;
+
+const listing = v.looseObject({ data: v.array(v.looseObject({ id: v.string() })) });
+
+type Entry = { id: string; [field: string]: unknown };
+
+/** GET /v1/models and /v1/models/{id}: the union over pools, engine fields kept, aliases and adapters listed (contract section 3). */
+export class ModelRoutes {
+  readonly #deps: RouteDeps;
+  readonly #known = new Map<string, { at: number; entries: readonly Entry[] }>();
+
+  constructor(deps: RouteDeps) {
+    this.#deps = deps;
+  }
+
+  readonly list = async (c: Context): Promise<Response> => {
+    try {
+      const client = await this.#deps.keys.client(c.req.raw.headers);
+      const models = this.#deps.services.fleet.models().filter((model) => client?.models === undefined || client.models.includes(model.id));
+      const entries = (await Promise.all(models.map((model) => this.#entriesOf(model)))).flat();
+      return json(c, 200, { object: "list", data: entries });
+    } catch (error) {
+      return this.#error(c, error);
+    }
+  };
+
+  readonly one = async (c: Context): Promise<Response> => {
+    try {
+      const client = await this.#deps.keys.client(c.req.raw.headers);
+      const id = c.req.param("id") ?? "";
+      const resolved = this.#deps.services.fleet.resolve(id);
+      const hidden = client?.models !== undefined && resolved !== undefined && !client.models.includes(resolved.model.id);
+      const entries = resolved === undefined || hidden ? [] : await this.#entriesOf(resolved.model);
+      const entry = entries.find((candidate) => candidate.id === id);
+      if (entry === undefined) {
+        throw new Failure("model_not_found", { status: 404, stage: "router", param: "model", message: `The model "${id.slice(0, 200)}" does not exist here` });
+      }
+      return json(c, 200, entry);
+    } catch (error) {
+      return this.#error(c, error);
+    }
+  };
+
+  /** The model as its engines describe it, then its aliases and adapters with the same fields. */
+  async #entriesOf(model: Model): Promise<Entry[]> {
+    const said = await this.#ask(model);
+    const own: Entry = said.find((entry) => entry.id === model.id) ?? said[0] ?? { id: model.id, object: "model", created: 0, owned_by: "prefill-router" };
+    const entries: Entry[] = [{ ...own, id: model.id }];
+    for (const alias of model.aliases) entries.push({ ...own, id: alias, root: model.id });
+    for (const adapter of model.adapters) entries.push(said.find((entry) => entry.id === adapter) ?? { ...own, id: adapter, parent: model.id });
+    return entries;
+  }
+
+  /** The first engine that answers; the last known answer when none does. */
+  async #ask(model: Model): Promise<readonly Entry[]> {
+    const { clock } = this.#deps.services;
+    const known = this.#known.get(model.id);
+    if (known !== undefined && clock.now() - known.at < FRESH_MS) return known.entries;
+    const now = clock.now();
+    const workers = model.pools.flatMap((pool) => [...pool.decode, ...pool.workers, ...pool.prefill]).filter((worker) => !worker.draining);
+    workers.sort((a, b) => Number(b.usable(now)) - Number(a.usable(now)));
+    for (const worker of workers.slice(0, 4)) {
+      const entries = await this.#askOne(worker);
+      if (entries === undefined) continue;
+      this.#known.set(model.id, { at: clock.now(), entries });
+      return entries;
+    }
+    return known?.entries ?? [];
+  }
+
+  /** With the worker's own key and nothing of the client's. */
+  async #askOne(worker: Worker): Promise<readonly Entry[] | undefined> {
+    const { transport, clock } = this.#deps.services;
+    const controller = new AbortController();
+    const stop = clock.after(ASK_MS, () => controller.abort());
+    const headers: Record<string, string> = { accept: "application/json", "accept-encoding": "identity" };
+    if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
+    try {
+      const response = await transport.fetch(`${worker.url}/v1/models`, { method: "GET", headers, signal: controller.signal });
+      if (!response.ok) {
+        await response.body?.cancel();
+        return undefined;
+      }
+      return v.parse(listing, await response.json()).data;
+    } catch {
+      return undefined;
+    } finally {
+      stop();
+    }
+  }
+
+  #error(c: Context, error: unknown): Response {
+    return errorResponse(asFailure(error), { requestId: requestId(c.req.raw.headers), mask: this.#deps.services.telemetry.mask });
+  }
+}

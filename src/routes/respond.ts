@@ -1,0 +1,68 @@
+import type { Answer } from "../attempt/answer.ts";
+import type { Call } from "../attempt/call.ts";
+import { ClientGone } from "../errors/failure.ts";
+import { serverTiming } from "../telemetry/server-timing.ts";
+import type { RouteDeps } from "./deps.ts";
+import { KeepAliveSource, within } from "./keep-alive.ts";
+
+const encoder = new TextEncoder();
+
+/** Awaits a call's answer and turns it into the response. Rejects with a Failure as long as no status is promised. */
+export async function respond(call: Call, pending: Promise<Answer>, deps: RouteDeps): Promise<Response> {
+  const { keepAliveMs } = deps.services.config.timeouts;
+  if (keepAliveMs > 0 && call.request.stream) {
+    const { clock, telemetry } = deps.services;
+    const early = await within(pending, keepAliveMs, clock);
+    if (early === undefined) {
+      call.record.status = 200;
+      const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry.mask);
+      return new Response(deps.clientStream(source, () => call.leave()), { headers: streamHeaders(call) });
+    }
+    return toResponse(call, early, deps);
+  }
+  return toResponse(call, await pending, deps);
+}
+
+function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
+  switch (answer.kind) {
+    case "stream": {
+      const headers = streamHeaders(call);
+      for (const [name, value] of answer.headers) headers[name] = value;
+      return new Response(deps.clientStream(answer.source, () => call.leave()), { headers });
+    }
+    case "text-stream":
+      return whole(call, answer.text, streamHeaders(call), answer.headers);
+    case "buffered": {
+      const headers = routerHeaders(call, answer.contentType);
+      // Only for those who ask: contract section 7 lists what a client gets unasked.
+      if (call.wantsTiming) headers["server-timing"] = serverTiming(call.record, deps.services.clock.now());
+      return whole(call, answer.body, headers, answer.headers);
+    }
+  }
+}
+
+function whole(call: Call, text: string, headers: Record<string, string>, passed: Answer["headers"]): Response {
+  for (const [name, value] of passed) headers[name] = value;
+  call.record.status = 200;
+  const body = encoder.encode(text);
+  call.record.bytesOut = body.length;
+  call.done(call.stopped instanceof ClientGone ? call.stopped : undefined);
+  return new Response(body, { headers });
+}
+
+/** Keeps proxies between here and the client from collecting the stream (contract section 7). */
+function streamHeaders(call: Call): Record<string, string> {
+  const headers = routerHeaders(call, "text/event-stream; charset=utf-8");
+  headers["cache-control"] = "no-cache, no-transform";
+  headers["x-accel-buffering"] = "no";
+  return headers;
+}
+
+function routerHeaders({ record }: Call, contentType: string): Record<string, string> {
+  const headers: Record<string, string> = { "content-type": contentType, "x-request-id": record.id };
+  if (record.path !== "") headers["x-router-path"] = record.path;
+  if (record.pool !== "") headers["x-router-pool"] = record.pool;
+  if (record.prefill !== "") headers["x-router-prefill"] = record.prefill;
+  if (record.decode !== "") headers["x-router-decode"] = record.decode;
+  return headers;
+}

@@ -1,0 +1,19 @@
+/** The most Bun accepts. */
+const CAP = "65336";
+const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
+
+/**
+ * Bun lets 256 outgoing requests run per process and queues the rest without a word; only the real environment variable changes that,
+ * and only at start. So the process replaces itself, keeping its pid, with the variable set. A value somebody has chosen is left alone.
+ */
+export function raiseConnectionCap(): void {
+  if (process.env[VARIABLE] !== undefined) return;
+  const execve = (process as { execve?: (file: string, args: string[], env: Record<string, string | undefined>) => never }).execve;
+  if (execve === undefined) return;
+  execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], { ...process.env, [VARIABLE]: CAP });
+}
+
+/** How many requests to engines may run at once. */
+export function connectionCap(): number {
+  return Number(process.env[VARIABLE] ?? 256);
+}
