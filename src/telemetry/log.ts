@@ -121,7 +121,7 @@ export class Log {
     line.event = name;
     // A field may not take the place of the line's own members.
     for (const key of Object.keys(fields)) {
-      line[Object.hasOwn(line, key) ? `field_${key}` : key] = redact(key, fields[key], prompts, mask);
+      line[Object.hasOwn(line, key) ? `field_${key}` : mask(key)] = redact(key, fields[key], prompts, mask);
     }
     this.#write(line);
   }

@@ -36,7 +36,7 @@ export function maskSecrets(text: string, secrets: readonly string[]): string {
 export function maskAddresses(text: string): string {
   if (!/[@=]|bearer/i.test(text)) return text;
   return text
-    .replace(/([a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'<>]*@/gi, `$1${MASK}@`)
+    .replace(/:\/\/[^\s/?#"'<>]*@/g, `://${MASK}@`)
     .replace(/([?&](?:[a-z0-9_-]*key|[a-z0-9_-]*token|password|secret|signature|sig)=)[^&\s"'#]+/gi, `$1${MASK}`)
     .replace(/(\bbearer\s+)[^\s"',;]+/gi, `$1${MASK}`);
 }

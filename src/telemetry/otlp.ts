@@ -10,7 +10,7 @@ export interface SpanExporterOptions {
   fetch: ExportFetch;
   clock: Clock;
   version: string;
-  /** Told once when exports begin to fail, and once when they work again. `reason`: a status or an error's name. */
+  /** Told once when exports begin to fail, and once when they work again; must not throw. `reason`: a status or an error's name. */
   onChange?: (state: "failing" | "working", reason: string) => void;
   /** Records waiting at most; beyond it new ones are dropped and counted. */
   queue?: number;
@@ -65,8 +65,9 @@ export class SpanExporter {
   /** Sends all that waits, batch after batch; resolves when it is sent or lost. Never rejects. */
   flush(): Promise<void> {
     this.#disarm();
-    this.#running ??= this.#drain();
-    return this.#running;
+    // Only with something to send does #drain give way before it clears #running again.
+    if (this.#running === undefined && this.#queue.length > 0) this.#running = this.#drain();
+    return this.#running ?? Promise.resolve();
   }
 
   #arm(now: boolean): void {
@@ -85,29 +86,26 @@ export class SpanExporter {
   }
 
   async #drain(): Promise<void> {
-    try {
-      while (this.#queue.length > 0) {
-        const records = this.#queue.slice(0, this.#options.batch);
-        this.#queue = this.#queue.slice(records.length);
-        for (const record of records) record.spansQueued = false;
-        await this.#send(records.filter(isComplete));
-      }
-    } finally {
-      this.#running = undefined;
-      // Armed while this export ran: its timer found it running and has been spent.
-      if (this.#queue.length > 0 && this.#cancelTimer === undefined) this.#arm(false);
+    while (this.#queue.length > 0) {
+      const records = this.#queue.slice(0, this.#options.batch);
+      this.#queue = this.#queue.slice(records.length);
+      for (const record of records) record.spansQueued = false;
+      await this.#send(records.filter(isComplete));
     }
+    this.#running = undefined;
   }
 
   async #send(records: readonly RequestRecord[]): Promise<void> {
     const spans = records.flatMap(spansOf);
     if (spans.length === 0) return;
+    // Called as a plain function: some runtimes refuse a platform `fetch` whose `this` is another object.
+    const { fetch } = this.#options;
     const controller = new AbortController();
     const cancelTimeout = this.#options.clock.after(this.#options.timeoutMs, () => {
       controller.abort(new DOMException("The collector did not answer in time", "TimeoutError"));
     });
     try {
-      const response = await this.#options.fetch(this.#endpoint, {
+      const response = await fetch(this.#endpoint, {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify(this.#payload(spans)),

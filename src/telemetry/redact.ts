@@ -65,13 +65,19 @@ function redactError(
       out[key] = typeof value === "string" ? mask(value) : value;
   }
   if (prompts || OWN_MESSAGES.has(error.name)) out.message = mask(error.message);
-  const frames = (error.stack ?? "").split("\n").filter(isFrame);
+  const frames = framesOf(error);
   if (frames.length > 0) out.at = frames.slice(0, 8).map((frame) => mask(frame.trim()));
   if (error.cause !== undefined) out.cause = redact("", error.cause, prompts, mask, depth + 1);
   return out;
 }
 
-/** A stack begins with the message, which may span lines; only lines that name a place in the code are frames. */
+/** A stack begins with the message, which may span lines and look like frames; it is cut off, then only places in the code are taken. */
+function framesOf(error: Error): string[] {
+  const stack = error.stack ?? "";
+  const message = stack.indexOf(error.message);
+  return (message === -1 ? stack : stack.slice(message + error.message.length)).split("\n").filter(isFrame);
+}
+
 function isFrame(line: string): boolean {
   return /^\s+at .*:\d+:\d+\)?$/.test(line);
 }

@@ -60,9 +60,13 @@ export function childrenOf(axes: readonly Axis[]): number {
   return axes.reduce((product, axis) => product * axis.size, 1);
 }
 
+/** Up to this many children a counter shows its zeros too. */
+const ZEROS = 64;
+
 /**
- * A counter with all its children in one array: adding is one store into it, whatever the number of labels. Children that were
- * never touched are left out (models × routes × outcomes would print hundreds of zeros), those without labels are always there.
+ * A counter with all its children in one array: adding is one store into it, whatever the number of labels. Small counters show their
+ * children from the start, since `increase()` over a series that appears as 1 is 0, and the first late failure of a process would
+ * raise no alert. Of large ones those that were never touched are left out: models × routes × outcomes would print hundreds of zeros.
  */
 export class Counter implements Family {
   readonly name: string;
@@ -86,9 +90,22 @@ export class Counter implements Family {
     head(out, this.name, this.#help, "counter");
     for (let child = 0; child < this.#values.length; child++) {
       const value = this.#values[child]!;
-      if (value === 0 && this.#axes.length > 0) continue;
+      if (value === 0 && !this.#showsZero(child)) continue;
       out.push(sample(this.name, labelsOf(this.#axes, child), value));
     }
+  }
+
+  /** Not for the fallbacks, which nobody expects to see. */
+  #showsZero(child: number): boolean {
+    if (this.#values.length > ZEROS) return false;
+    let rest = child;
+    for (let i = this.#axes.length - 1; i >= 0; i--) {
+      const axis = this.#axes[i]!;
+      const index = rest % axis.size;
+      if (index === 0 || index >= axis.values.length) return false;
+      rest = Math.floor(rest / axis.size);
+    }
+    return true;
   }
 }
 

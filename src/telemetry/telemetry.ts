@@ -97,8 +97,7 @@ class RouterTelemetry implements Telemetry {
   #createExporter(url: string, deps: TelemetryDeps): SpanExporter {
     return new SpanExporter({
       url,
-      // Not passed on unbound: some runtimes refuse a `fetch` whose `this` is another object.
-      fetch: deps.fetch ?? ((address, init) => fetch(address, init)),
+      fetch: deps.fetch ?? fetch,
       clock: deps.clock,
       version: deps.version,
       onChange: (state, reason) =>

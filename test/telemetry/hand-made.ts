@@ -125,7 +125,7 @@ function readValue(text: string): number {
 }
 
 /** The one sample with these labels, or 0 when nothing was counted. */
-export function valueOf(page: string | Exposition, name: string, labels: Record<string, string> = {}): number {
+export function sampleOf(page: string | Exposition, name: string, labels: Record<string, string> = {}): number {
   const { samples } = typeof page === "string" ? readExposition(page) : page;
   const found = samples.filter(
     (sample) => sample.name === name && Object.entries(labels).every(([key, value]) => sample.labels[key] === value),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { BOUNDS, Histogram } from "../../src/telemetry/histogram.ts";
 import { Axis } from "../../src/telemetry/registry.ts";
-import { readExposition, valueOf } from "./hand-made.ts";
+import { readExposition, sampleOf } from "./hand-made.ts";
 
 function page(histogram: Histogram): string {
   const out: string[] = [];
@@ -15,11 +15,11 @@ describe("histogram", () => {
     const histogram = new Histogram("h_seconds", "H.", [0.1, 1]);
     for (const seconds of [0.1, 0.10001, 1, 1.5]) histogram.observe(0, seconds);
     const text = page(histogram);
-    expect(valueOf(text, "h_seconds_bucket", { le: "0.1" })).toBe(1);
-    expect(valueOf(text, "h_seconds_bucket", { le: "1" })).toBe(3);
-    expect(valueOf(text, "h_seconds_bucket", { le: "+Inf" })).toBe(4);
-    expect(valueOf(text, "h_seconds_count")).toBe(4);
-    expect(valueOf(text, "h_seconds_sum")).toBeCloseTo(2.70001, 9);
+    expect(sampleOf(text, "h_seconds_bucket", { le: "0.1" })).toBe(1);
+    expect(sampleOf(text, "h_seconds_bucket", { le: "1" })).toBe(3);
+    expect(sampleOf(text, "h_seconds_bucket", { le: "+Inf" })).toBe(4);
+    expect(sampleOf(text, "h_seconds_count")).toBe(4);
+    expect(sampleOf(text, "h_seconds_sum")).toBeCloseTo(2.70001, 9);
   });
 
   test("buckets are cumulative and agree with a count of the observations by hand", () => {
@@ -31,9 +31,9 @@ describe("histogram", () => {
         const exposition = readExposition(page(histogram));
         for (const bound of bounds) {
           const below = observations.filter((seconds) => seconds <= bound).length;
-          expect(valueOf(exposition, "h_seconds_bucket", { le: String(bound) })).toBe(below);
+          expect(sampleOf(exposition, "h_seconds_bucket", { le: String(bound) })).toBe(below);
         }
-        expect(valueOf(exposition, "h_seconds_count")).toBe(observations.length);
+        expect(sampleOf(exposition, "h_seconds_count")).toBe(observations.length);
       }),
       { numRuns: 50 },
     );
@@ -43,8 +43,8 @@ describe("histogram", () => {
     const histogram = new Histogram("h_seconds", "H.", [1]);
     histogram.observe(0, -0.001);
     histogram.observe(0, Number.NaN);
-    expect(valueOf(page(histogram), "h_seconds_count")).toBe(0);
-    expect(valueOf(page(histogram), "h_seconds_sum")).toBe(0);
+    expect(sampleOf(page(histogram), "h_seconds_count")).toBe(0);
+    expect(sampleOf(page(histogram), "h_seconds_sum")).toBe(0);
   });
 
   test("children do not touch each other, and those without an observation are not shown", () => {
@@ -53,9 +53,9 @@ describe("histogram", () => {
     histogram.observe(model.index("b"), 5);
     histogram.observe(model.index("a"), 0.5);
     const text = page(histogram);
-    expect(valueOf(text, "h_seconds_bucket", { model: "a", le: "1" })).toBe(1);
-    expect(valueOf(text, "h_seconds_bucket", { model: "b", le: "2" })).toBe(0);
-    expect(valueOf(text, "h_seconds_sum", { model: "b" })).toBe(5);
+    expect(sampleOf(text, "h_seconds_bucket", { model: "a", le: "1" })).toBe(1);
+    expect(sampleOf(text, "h_seconds_bucket", { model: "b", le: "2" })).toBe(0);
+    expect(sampleOf(text, "h_seconds_sum", { model: "b" })).toBe(5);
     expect(text).not.toContain("other");
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Axis, Counter, Gauge, Registry, WorkerCounter } from "../../src/telemetry/registry.ts";
-import { readExposition, valueOf } from "./hand-made.ts";
+import { readExposition, sampleOf } from "./hand-made.ts";
 
 describe("label axes", () => {
   test("an unknown value is the fallback, however many there are", () => {
@@ -47,17 +47,25 @@ describe("counters", () => {
     expect(samples).toHaveLength(12);
     n = 0;
     for (const row of rows.values) {
-      for (const column of columns.values) expect(valueOf(registry.render(), "c_total", { row, column })).toBe(++n);
+      for (const column of columns.values) expect(sampleOf(registry.render(), "c_total", { row, column })).toBe(++n);
     }
   });
 
-  test("a counter without labels is there before it counted, children with labels only after", () => {
+  test("small counters show their zeros before they count, large ones and fallbacks only what was counted", () => {
     const registry = new Registry();
     registry.add(new Counter("plain_total", "Plain."));
-    registry.add(new Counter("labelled_total", "Labelled.", [new Axis("a", ["x"])]));
+    registry.add(new Counter("small_total", "Small.", [new Axis("a", ["x", "y"], "other", 3)]));
+    const many = Array.from({ length: 64 }, (_, i) => `v${i}`);
+    const large = registry.add(new Counter("large_total", "Large.", [new Axis("a", many)]));
+    large.add(5, 1);
     const { samples, types } = readExposition(registry.render());
-    expect(samples).toEqual([{ name: "plain_total", labels: {}, value: 0 }]);
-    expect(types.get("labelled_total")).toBe("counter");
+    expect(samples).toEqual([
+      { name: "plain_total", labels: {}, value: 0 },
+      { name: "small_total", labels: { a: "x" }, value: 0 },
+      { name: "small_total", labels: { a: "y" }, value: 0 },
+      { name: "large_total", labels: { a: "v4" }, value: 1 },
+    ]);
+    expect(types.get("large_total")).toBe("counter");
   });
 
   test("a worker that has gone takes its children with it", () => {
@@ -66,7 +74,7 @@ describe("counters", () => {
     for (let i = 0; i < 50; i++) counter.add(`w${i}`, "ok");
     counter.add("w1", "failed");
     counter.add("w1", "failed");
-    expect(valueOf(registry.render(), "probes_total", { worker: "w1", result: "failed" })).toBe(2);
+    expect(sampleOf(registry.render(), "probes_total", { worker: "w1", result: "failed" })).toBe(2);
     counter.keep(new Set(["w1"]));
     expect(readExposition(registry.render()).samples).toHaveLength(2);
   });
