@@ -29,6 +29,8 @@ export class WorkerHealth {
   #nextAt = -Infinity;
   #startedAt = 0;
   #probing = false;
+  /** A probe that has not reported by then never will: on Workers one is killed with the request it rode on. */
+  #lostAt = Infinity;
   #reportedAt = -Infinity;
   #answeredAt = -Infinity;
   /** The engine has no `/ready` (404): its older `/health` is asked instead. */
@@ -56,15 +58,17 @@ export class WorkerHealth {
 
   /** Whether a probe should be sent now. Each worker has its own time, so one that hangs holds up nobody but itself. */
   due(now: number): boolean {
-    return this.#config.intervalMs > 0 && !this.#probing && now >= this.#nextAt;
+    return this.#config.intervalMs > 0 && now >= this.#nextAt && (!this.#probing || now >= this.#lostAt);
   }
 
-  /** Marks a probe as sent and says what to send. `report` must follow, or the worker is never probed again. */
+  /** Marks a probe as sent and says what to send. `report` is to follow; until then the worker is not due, unless the probe got lost. */
   begin(now: number): ProbePlan {
+    const plan = this.plan();
     this.#probing = true;
     this.#startedAt = now;
     this.#nextAt = now + this.#config.intervalMs;
-    return this.plan();
+    this.#lostAt = now + plan.timeoutMs + this.#config.intervalMs;
+    return plan;
   }
 
   /** Path and patience of the next probe. */
