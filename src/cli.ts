@@ -45,5 +45,6 @@ async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-// Not process.exit: it would cut what has not yet been written to a pipe.
-process.exitCode = await main(process.argv.slice(2));
+const code = await main(process.argv.slice(2));
+// A pooled connection or a timer must not keep a finished command alive; what was written to a pipe must still get out.
+process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));

@@ -42,7 +42,9 @@ function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === "TimeoutError") return `no answer within ${PATIENCE_MS} ms`;
   const { code } = error as { code?: unknown };
-  return typeof code === "string" ? `${error.message} (${code})` : error.message;
+  // Bun's text for a refused connection asks the reader whether he is online; the code says it better. Node's own text is only "fetch failed".
+  if (typeof code === "string") return code;
+  return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
 /** A member of a JSON object, or undefined. */

@@ -1,12 +1,16 @@
-/** Edit distance (Levenshtein); both words are short names, so two rows of numbers are enough. */
+/** Edit distance with neighbours exchanged counting as one (optimal string alignment): `prot` is one slip away from `port`. */
 function distance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const replace = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replace, row[j]! + 1, next[j - 1]! + 1));
+      let least = Math.min(replace, row[j]! + 1, next[j - 1]! + 1);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) least = Math.min(least, before[j - 2]! + 1);
+      next.push(least);
     }
+    before = row;
     row = next;
   }
   return row[b.length]!;
