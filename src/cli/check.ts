@@ -1,10 +1,10 @@
 import { ConfigError, type ConfigIssue } from "../config/issues.ts";
 import type { RouterConfig } from "../config/schema.ts";
 import type { CheckArguments } from "./arguments.ts";
+import { printReport } from "./check-print.ts";
 import { checkWorker, type OpenTcp, openTcpConnection, type WorkerFinding } from "./check-worker.ts";
 import type { CommandContext } from "./context.ts";
 import { type LoadedConfig, loadServeConfig } from "./load.ts";
-import type { Output } from "./output.ts";
 import { type AskFetch, askWith } from "./probe.ts";
 
 /** What `check` found; `--json` prints it as it is. */
@@ -17,8 +17,8 @@ export interface CheckReport {
     adapters: string[];
     pools: { name: string; engine: string; connector: string | null; cancel: string; workers: WorkerFinding[] }[];
   }[];
-  /** `needed`: both legs of every request at once; `allowed`: by this runtime, null = without limit. */
-  connections: { needed: number; allowed: number | null } | null;
+  /** `needed`: both legs of every request at once; `allowed`: by this runtime, null = without limit; `chosen`: by the operator. */
+  connections: { needed: number; allowed: number | null; chosen: boolean } | null;
   problems: ConfigIssue[];
   warnings: string[];
 }
@@ -86,13 +86,18 @@ async function buildReport(
   );
   const findings = models.flatMap((model) => model.pools.flatMap((pool) => pool.workers));
   const problems = findings.flatMap((finding) => finding.problems);
+  const connections = connectionsOf(config, env);
   return {
     ok: problems.length === 0,
     listen: config.listen,
     models,
-    connections: { needed: 2 * config.limits.concurrency, allowed: allowedConnections(env) },
+    connections,
     problems,
-    warnings: [...warnings, ...findings.flatMap((finding) => finding.warnings.map((w) => `${w.path}: ${w.message}`))],
+    warnings: [
+      ...warnings,
+      ...connectionWarnings(connections),
+      ...findings.flatMap((finding) => finding.warnings.map((w) => `${w.path}: ${w.message}`)),
+    ],
   };
 }
 
@@ -100,55 +105,21 @@ function notAsked(worker: { name: string; url: string }, path: string, role: Wor
   return { path, name: worker.name, url: worker.url, role, reachable: false, models: [], problems: [], warnings: [] };
 }
 
+const CAP_VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
+
 /** Bun lets 256 outgoing requests run at once and makes the others wait without a word; only this variable changes it. */
-function allowedConnections(env: CommandContext["env"]): number | null {
-  if (process.versions.bun === undefined) return null;
-  const set = Number(env.BUN_CONFIG_MAX_HTTP_REQUESTS);
-  return Number.isInteger(set) && set > 0 ? set : 256;
+function connectionsOf(config: RouterConfig, env: CommandContext["env"]): NonNullable<CheckReport["connections"]> {
+  const needed = 2 * config.limits.concurrency;
+  const set = Number(env[CAP_VARIABLE]);
+  const chosen = Number.isInteger(set) && set > 0;
+  if (process.versions.bun === undefined) return { needed, allowed: null, chosen: false };
+  return { needed, allowed: chosen ? set : 256, chosen };
 }
 
-function printReport(report: CheckReport, config: RouterConfig, offline: boolean, output: Output): void {
-  const { paint } = output;
-  const { host, port } = config.listen;
-  output.line(`listen      http://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${port}`);
-  output.line(`policy      prefill ${config.policy.prefill}, decode ${config.policy.decode}`);
-  const { needed, allowed } = report.connections ?? { needed: 0, allowed: null };
-  const raised =
-    allowed !== null && allowed < needed ? `; this runtime allows ${allowed}, serve raises it at its start` : "";
-  output.line(
-    `connections up to ${needed} to engines at once (limits.concurrency ${config.limits.concurrency}, two legs each)${raised}`,
-  );
-  for (const model of report.models) {
-    const also = [...model.aliases.map((name) => `alias ${name}`), ...model.adapters.map((name) => `adapter ${name}`)];
-    output.line(`${paint.bold(`model ${model.id}`)}${also.length === 0 ? "" : ` (${also.join(", ")})`}`);
-    for (const pool of model.pools) {
-      const kind = pool.connector === null ? pool.engine : `${pool.engine} (${pool.connector})`;
-      output.line(`  pool ${pool.name}: ${kind}, cancel ${pool.cancel}`);
-      for (const worker of pool.workers) output.line(`    ${workerLine(worker, offline, output)}`);
-    }
-  }
-  for (const warning of report.warnings) output.line(`${paint.warn("warning")} ${warning}`);
-  const verdict = offline
-    ? "configuration is valid, no engine was asked"
-    : "all engines are what the configuration says";
-  output.line(report.ok ? paint.good(verdict) : paint.bad(`${report.problems.length} to put right`));
-}
-
-function workerLine(worker: WorkerFinding, offline: boolean, { paint }: Output): string {
-  const head = `${worker.role.padEnd(10)} ${worker.name}  ${worker.url}`;
-  if (offline) return head;
-  const state = !worker.reachable
-    ? paint.bad("not reachable")
-    : worker.problems.length > 0
-      ? paint.bad("not as configured")
-      : paint.good("ok");
-  const facts = [
-    worker.version !== undefined && `version ${worker.version}`,
-    worker.reportedRole !== undefined && `role ${worker.reportedRole}`,
-    worker.dpSize !== undefined && `dp size ${worker.dpSize}`,
-    worker.bootstrap !== undefined &&
-      `bootstrap ${worker.bootstrap.host}:${worker.bootstrap.port} ${worker.bootstrap.open ? "open" : "closed"}`,
-    worker.models.length > 0 && `serves ${worker.models.join(", ")}`,
-  ].filter((fact) => fact !== false);
-  return `${head}  ${state}${facts.length === 0 ? "" : `  ${paint.dim(facts.join(", "))}`}`;
+/** `serve` leaves a value that somebody chose alone, so one that is too small stays in force. */
+function connectionWarnings({ needed, allowed, chosen }: NonNullable<CheckReport["connections"]>): string[] {
+  if (!chosen || allowed === null || allowed >= needed) return [];
+  return [
+    `${CAP_VARIABLE}: ${allowed} is less than the ${needed} that limits.concurrency may need; requests would wait unseen`,
+  ];
 }

@@ -91,7 +91,11 @@ describe("check", () => {
     });
     expect(code).toBe(0);
     const report = JSON.parse(out) as CheckReport;
-    expect(report).toMatchObject({ ok: true, problems: [], connections: { needed: 8192, allowed: 9000 } });
+    expect(report).toMatchObject({
+      ok: true,
+      problems: [],
+      connections: { needed: 8192, allowed: 9000, chosen: true },
+    });
     expect(report.models[0]!.pools[0]!.workers[0]!).toMatchObject({
       name: "worker-1",
       reachable: true,
@@ -105,6 +109,14 @@ describe("check", () => {
     expect(JSON.parse(bad.out)).toMatchObject({ ok: false, problems: [{ path: "models" }] });
     expect(bad.err).toContain("models: wanted at least one model");
     expect(check({ models: [] })).rejects.toThrow("models: wanted at least one model");
+  });
+
+  test("a connection cap that somebody chose too small is told, because serve leaves it alone", async () => {
+    const config = models({ engine: "openai", workers: ["http://127.0.0.1:1"] });
+    const { code, out } = await check(config, ["--offline"], { BUN_CONFIG_MAX_HTTP_REQUESTS: "512" });
+    expect(code).toBe(0);
+    expect(out).toContain("warning BUN_CONFIG_MAX_HTTP_REQUESTS: 512 is less than the 8192");
+    expect(out).not.toContain("serve raises it");
   });
 
   test("--offline asks nobody", async () => {
