@@ -36,6 +36,7 @@ type Handler = (request: SimRequest) => Promise<Script>;
 export async function serveSimulator(engine: SimulatedEngine, options: ServeOptions = {}): Promise<SimulatorServer> {
   const server = await serveHandler(engine.handle, options);
   const forget = engine.onDeath(function closeWithEngine(): void {
+    forget();
     void server.close();
   });
   return {
@@ -212,7 +213,10 @@ class Connection {
   async #perform(step: Step, chunked: boolean, signal: AbortSignal): Promise<void> {
     if (step.wait !== undefined) await orLeft(typeof step.wait === "function" ? step.wait() : step.wait, signal);
     if (step.delayMs) await sleep(systemClock, step.delayMs, signal);
-    const bytes = Buffer.from(step.bytes as string);
+    const bytes =
+      typeof step.bytes === "string"
+        ? Buffer.from(step.bytes)
+        : Buffer.from(step.bytes.buffer, step.bytes.byteOffset, step.bytes.byteLength);
     // An empty chunk would be the terminator.
     if (bytes.length === 0) return;
     if (!chunked) return this.#write(bytes, signal);

@@ -5,7 +5,7 @@ import { systemClock } from "./time.ts";
 
 export interface FabricOptions {
   clock?: Clock;
-  /** How another process's side channel is reached; `fetch` unless told. */
+  /** How another process's side channel is reached; `fetch` unless told. `simulate` brings one without fetch's limits. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
