@@ -234,6 +234,17 @@ describe("events off the record", () => {
     expect(sampleOf(page, `${METRIC.tailOutlived}_sum`)).toBe(0.5);
   });
 
+  test("a tail that ended well before the response, but is closed after it, tells prefill's time once", () => {
+    const metrics = makeMetrics();
+    const record = streamedRecord({ tailEndedAt: 1102 });
+    metrics.drainOpened();
+    metrics.requestDone(record);
+    metrics.drainClosed(record);
+    const page = metrics.render();
+    expect(sampleOf(page, `${METRIC.prefillTime}_count`)).toBe(1);
+    expect(sampleOf(page, `${METRIC.tailOutlived}_count`)).toBe(0);
+  });
+
   test("a tail that ended before the response leaves prefill's time to the request's end", () => {
     const metrics = makeMetrics();
     const record = streamedRecord({ finishedAt: 0, tailEndedAt: 1102 });
