@@ -43,7 +43,7 @@ export type FaultKind = "refused" | "reset" | "cut" | "connect" | "timeout" | "s
 export interface EngineFault {
   message: string;
   type?: string;
-  code?: string | number | null;
+  code?: string | number | null | undefined;
   param?: string | null;
   /** HTTP status that the fault itself carries: integer `code` or `status_code` within 400–599. */
   status?: number;

@@ -484,6 +484,8 @@ export class DecodeRelay {
   /** The finish event is out: whatever is missing after it is completed. */
   #complete(why: "end_mark" | "cut" | "silence" | undefined): void {
     if (why !== undefined) this.#o.observer.mended(why);
+    // Nothing more is to be hoped for from a socket that lingers.
+    if (why === "silence") this.#o.leg.close("deadline");
     const { endMark } = this.#o.api;
     if (endMark !== "" && !this.#endSeen) this.#out.push(encoder.encode(endMark));
     this.#finish(undefined);

@@ -1,4 +1,4 @@
-import type { Answer } from "../attempt/answer.ts";
+import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { ClientGone } from "../errors/failure.ts";
 import { serverTiming } from "../telemetry/server-timing.ts";
@@ -30,14 +30,38 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
       for (const [name, value] of answer.headers) headers[name] = value;
       return new Response(deps.clientStream(answer.source, () => call.leave()), { headers });
     }
-    case "text-stream":
-      return whole(call, answer.text, streamHeaders(call), answer.headers);
+    case "text-stream": {
+      const headers = streamHeaders(call);
+      for (const [name, value] of answer.headers) headers[name] = value;
+      call.record.committedAt = deps.services.clock.now();
+      return new Response(deps.clientStream(new WholeStream(call, answer.text), () => call.leave()), { headers });
+    }
     case "buffered": {
       const headers = routerHeaders(call, answer.contentType);
       // Only for those who ask: contract section 7 lists what a client gets unasked.
       if (call.wantsTiming) headers["server-timing"] = serverTiming(call.record, deps.services.clock.now());
       return whole(call, answer.body, headers, answer.headers);
     }
+  }
+}
+
+/** A stream that is known already: a terminal prefill answer. It is still a stream to the client, without a length. */
+class WholeStream implements ClientSource {
+  readonly #call: Call;
+  #bytes: Uint8Array | undefined;
+
+  constructor(call: Call, text: string) {
+    this.#call = call;
+    this.#bytes = encoder.encode(text);
+    call.record.status = 200;
+    call.record.bytesOut = this.#bytes.length;
+  }
+
+  next(): Promise<Uint8Array | undefined> {
+    const bytes = this.#bytes;
+    this.#bytes = undefined;
+    if (bytes === undefined) this.#call.done(undefined);
+    return Promise.resolve(bytes);
   }
 }
 

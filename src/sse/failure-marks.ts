@@ -20,7 +20,10 @@ export function finishFault(reason: unknown): EngineFault | undefined {
   if (typeof reason.type === "string" && failing.has(reason.type)) {
     const { message, err_type, status_code } = reason;
     const said = typeof message === "string" && message.trim() !== "";
-    return engineFault({ message: said ? message : unexplained(reason.type), err_type, status_code }, 200);
+    // Its status code is the status the request would have had; a code for clients it is not.
+    const fault = engineFault({ message: said ? message : unexplained(reason.type), err_type, status_code }, 200);
+    delete fault.code;
+    return fault;
   }
   return reason.error ? engineFault(reason, 200) : undefined;
 }
