@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import type { FleetSnapshot } from "../../src/telemetry/fleet.ts";
-import { fleetSnapshotOf } from "../../src/telemetry/fleet.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
 import { METRIC } from "../../src/telemetry/names.ts";
 import type { RequestRecord } from "../../src/telemetry/record.ts";
@@ -316,17 +315,6 @@ describe("the page", () => {
     const page = metrics.render();
     expect(page).not.toContain("pod-");
     expect(sampleOf(page, METRIC.probes, { worker: "p0" })).toBe(1);
-  });
-
-  test("takes names from the fleet's own view and leaves addresses behind", () => {
-    const view = {
-      models: [{ pools: [{ workers: [{ ...fleet.workers[0]!, requestsInFlight: 9, url: "http://10.0.0.1:30000" }] }] }],
-    };
-    const metrics = makeMetrics();
-    metrics.observeFleet(() => fleetSnapshotOf(view, 2));
-    const page = metrics.render();
-    expect(sampleOf(page, METRIC.workerInFlight, { worker: "p0" })).toBe(9);
-    expect(page).not.toContain("10.0.0.1");
   });
 
   test("can be read by a scraper and has exactly the families of names.ts", () => {
