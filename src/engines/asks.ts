@@ -1,0 +1,49 @@
+import { findMember, readBoolean, readNumber, readValue } from "../json/member.ts";
+import type { JsonObject } from "../json/scan.ts";
+import type { Api } from "../sse/api.ts";
+
+/**
+ * Whether a body asks for logprobs of its own prompt, which only prefill has (`GenerationRequest.wantsInputLogprobs`):
+ * `prompt_logprobs`; `echo` with logprobs; for `/generate` `return_logprob`, unless `logprob_start_len` is -1, which asks for
+ * the output's alone.
+ */
+export function asksInputLogprobs(api: Api, doc: JsonObject): boolean {
+  if (api === "generate") {
+    const asked = readValue(doc, "return_logprob");
+    const given = Array.isArray(asked) ? asked.includes(true) : asked === true;
+    return given && readNumber(doc, "logprob_start_len") !== -1;
+  }
+  if (api !== "chat" && api !== "completions") return false;
+  return asksPromptLogprobs(doc) || asksEchoedLogprobs(doc);
+}
+
+/** `prompt_logprobs` of vLLM: 0 and -1 (all of the vocabulary) are numbers like any other; null asks for nothing. */
+export function asksPromptLogprobs(doc: JsonObject): boolean {
+  return readNumber(doc, "prompt_logprobs") !== undefined;
+}
+
+/** `echo` together with logprobs: the prompt's logprobs then stand in front of the output's, in one list. */
+export function asksEchoedLogprobs(doc: JsonObject): boolean {
+  return readBoolean(doc, "echo") === true && asksOutputLogprobs(doc);
+}
+
+/** Logprobs of the output: `true`, or a number of alternatives (0 of them are logprobs too). */
+export function asksOutputLogprobs(doc: JsonObject): boolean {
+  return (
+    readBoolean(doc, "logprobs") === true ||
+    readNumber(doc, "logprobs") !== undefined ||
+    readNumber(doc, "top_logprobs") !== undefined
+  );
+}
+
+/** A least number of tokens, which a prefill leg of one token does not carry. */
+export function asksMinimum(doc: JsonObject): boolean {
+  return (readNumber(doc, "min_tokens") ?? 0) > 0 || (readNumber(doc, "min_completion_tokens") ?? 0) > 0;
+}
+
+/** The client's own limit is one token (`GenerationRequest.singleToken`). `max_completion_tokens` wins over `max_tokens`. */
+export function asksSingleToken(doc: JsonObject): boolean {
+  const newer = findMember(doc, "max_completion_tokens");
+  const set = newer !== undefined && doc.text.charCodeAt(newer.valueStart) !== 0x6e;
+  return readNumber(doc, set ? "max_completion_tokens" : "max_tokens") === 1;
+}

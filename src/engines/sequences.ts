@@ -1,0 +1,110 @@
+import type { Failure } from "../errors/failure.ts";
+import { findMember, readValue } from "../json/member.ts";
+import { type JsonObject, scanArrayAt, scanObjectAt } from "../json/scan.ts";
+import type { Api } from "../sse/api.ts";
+import type { GenerationRequest } from "./dialect.ts";
+import { badRequest } from "./failures.ts";
+
+/** What `/generate` may carry its prompts in, in the order in which the engine looks for them. */
+const GENERATE_PROMPTS = ["text", "input_ids", "input_embeds"] as const;
+
+/** The prompts of one request: how many, and the member that holds them. */
+export interface Prompts {
+  /** 0: an empty list, which no engine can answer. */
+  count: number;
+  param: string;
+}
+
+/**
+ * How many prompts a body has. A string is one, a list of strings as many as it has; a flat list of integers is one prompt in
+ * token ids, a list of lists as many as it has. `input_embeds` are a level deeper: a list of lists is one prompt.
+ * Nothing is parsed: prompts are the big members, so only the first characters decide and a batch is measured.
+ * A shape that is none of these counts as one: the engine's own message about it is better than ours.
+ */
+export function countPrompts(api: Api, doc: JsonObject): Prompts {
+  if (api === "completions") return { count: countIn(doc, "prompt", false), param: "prompt" };
+  if (api === "generate") {
+    for (const param of GENERATE_PROMPTS) {
+      const raw = findMember(doc, param);
+      if (raw === undefined || doc.text.charCodeAt(raw.valueStart) === 0x6e) continue;
+      return { count: countIn(doc, param, param === "input_embeds"), param };
+    }
+    return { count: 1, param: "text" };
+  }
+  return { count: 1, param: api === "responses" ? "input" : "messages" };
+}
+
+/**
+ * How many samples each prompt asks for: `n`, for `/generate` the greatest `sampling_params.n`. Numbers in strings count,
+ * since the engines read them as numbers; anything else is 1 and left to the engine.
+ */
+export function countSamples(api: Api, doc: JsonObject): number {
+  if (api === "chat" || api === "completions") return countOf(readValue(doc, "n"));
+  if (api !== "generate") return 1;
+  const member = findMember(doc, "sampling_params");
+  if (member === undefined) return 1;
+  const first = doc.text.charCodeAt(member.valueStart);
+  if (first === 0x7b) return samplesAt(doc.text, member.valueStart);
+  if (first !== 0x5b) return 1;
+  let most = 1;
+  for (const element of scanArrayAt(doc.text, member.valueStart)) {
+    if (doc.text.charCodeAt(element.start) === 0x7b) most = Math.max(most, samplesAt(doc.text, element.start));
+  }
+  return most;
+}
+
+/**
+ * One split request is one prompt and one sample: a room, a transfer id and a hand-off each serve one sequence, and engines hang
+ * (`n` with one room), leak or mix texts when they serve more.
+ *
+ * @returns a 400 naming the member, or undefined when the request is one sequence
+ */
+export function refuseSequences({ api, doc }: GenerationRequest): Failure | undefined {
+  const prompts = countPrompts(api, doc);
+  if (prompts.count === 0) return badRequest(prompts.param, `"${prompts.param}" is an empty list, expected a prompt`);
+  if (prompts.count > 1) {
+    return badRequest(
+      prompts.param,
+      `"${prompts.param}" holds ${prompts.count} prompts, but a request with separated prefill and decode takes one`,
+    );
+  }
+  const samples = countSamples(api, doc);
+  if (samples > 1) {
+    const param = api === "generate" ? "sampling_params" : "n";
+    return badRequest(param, `"n" is ${samples}, but a request with separated prefill and decode gives one sample`);
+  }
+  const best = countOf(readValue(doc, "best_of"));
+  if (best > samples) {
+    return badRequest("best_of", `"best_of" is ${best}, but decode gives ${samples} to choose from`);
+  }
+  return undefined;
+}
+
+function countIn(doc: JsonObject, key: string, nested: boolean): number {
+  const member = findMember(doc, key);
+  if (member === undefined || doc.text.charCodeAt(member.valueStart) !== 0x5b) return 1;
+  const { text } = doc;
+  const first = behindBracket(text, member.valueStart);
+  const opening = text.charCodeAt(first);
+  if (opening === 0x5d) return 0;
+  if (opening === 0x22) return scanArrayAt(text, member.valueStart).length;
+  if (opening !== 0x5b) return 1;
+  if (nested && text.charCodeAt(behindBracket(text, first)) !== 0x5b) return 1;
+  return scanArrayAt(text, member.valueStart).length;
+}
+
+/** At the first character of an array's content (or its `]`). */
+function behindBracket(text: string, open: number): number {
+  let at = open + 1;
+  while (text.charCodeAt(at) <= 0x20) at++;
+  return at;
+}
+
+function samplesAt(text: string, open: number): number {
+  return countOf(readValue(scanObjectAt(text, open), "n"));
+}
+
+function countOf(value: unknown): number {
+  const count = typeof value === "number" ? value : typeof value === "string" && value !== "" ? Number(value) : 1;
+  return Number.isNaN(count) ? 1 : count;
+}

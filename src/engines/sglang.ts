@@ -1,0 +1,117 @@
+import type { Failure } from "../errors/failure.ts";
+import { splice } from "../json/splice.ts";
+import { jsonString } from "../json/text.ts";
+import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
+import { bootstrapRoom, bootstrapRooms, roomsText, roomText } from "../prefill/room.ts";
+import type { Api } from "../sse/api.ts";
+import { asksEchoedLogprobs } from "./asks.ts";
+import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
+import { sglangInputLogprobs } from "./input-logprobs.ts";
+import { judgeTail } from "./judge-tail.ts";
+import { engineModelOf } from "./model.ts";
+import { ownedAnd, ownedMembers } from "./owned.ts";
+import { refuseForAll, refuseMember } from "./refuse.ts";
+import { countPrompts } from "./sequences.ts";
+import { noHandoffMembers } from "./terminal-answer.ts";
+import { terminalsWithout } from "./terminals.ts";
+
+const prefillDrops = ownedAnd("stream_options");
+const splits: ReadonlySet<Api> = new Set(["chat", "completions", "responses", "messages", "generate"]);
+
+/** The three members that pair the legs, as JSON text. */
+interface Bootstrap {
+  bootstrap_host: string;
+  bootstrap_port: string;
+  bootstrap_room: string;
+}
+
+/**
+ * SGLang: both legs at once, paired by a room. Each leg is the client's body plus the room's three members; prefill makes one
+ * token by itself and is asked for it unstreamed, so that nearly every failure of it is a real HTTP status.
+ */
+export const sglang: Dialect = {
+  engine: "sglang",
+  concurrent: true,
+  splits,
+  refuse,
+  plan: planSglang,
+  ...terminalsWithout(noHandoffMembers),
+};
+
+function planSglang(request: GenerationRequest, prefill: LegTarget): SplitPlan {
+  return new SglangPlan(request, prefill);
+}
+
+function refuse(request: GenerationRequest): Failure | undefined {
+  const refused = refuseForAll(request, splits);
+  if (refused !== undefined) return refused;
+  // The prompt's logprobs would have to be put in front of decode's, in the middle of each list of each event.
+  return request.api === "completions" && asksEchoedLogprobs(request.doc) ? refuseMember("echo") : undefined;
+}
+
+class SglangPlan implements SplitPlan {
+  readonly prefill: LegRequest;
+  readonly early: EngineOutput;
+  readonly #request: GenerationRequest;
+  readonly #bootstrap: Bootstrap;
+
+  constructor(request: GenerationRequest, target: LegTarget) {
+    const { bootstrap, params } = bootstrapFor(request, target);
+    this.#request = request;
+    this.#bootstrap = bootstrap;
+    this.early = { disaggregatedParams: params };
+    this.prefill = {
+      path: request.path,
+      body: splice(request.doc, {
+        drop: prefillDrops,
+        set: { model: engineModelOf(request), stream: "false", ...bootstrap },
+      }),
+    };
+  }
+
+  judge(answer: EngineAnswer): PrefillOutput {
+    const { api, wantsInputLogprobs } = this.#request;
+    return judgeTail(api, answer, wantsInputLogprobs && api === "generate" ? sglangInputLogprobs : undefined);
+  }
+
+  decode(): LegRequest {
+    const request = this.#request;
+    return {
+      path: request.path,
+      body: splice(request.doc, {
+        drop: ownedMembers,
+        set: { model: engineModelOf(request), ...this.#bootstrap },
+      }),
+    };
+  }
+}
+
+/** One room for one prompt; for a batch lists of equal length with a room of its own for each (wire: SGLang, batches). */
+function bootstrapFor(request: GenerationRequest, target: LegTarget): { bootstrap: Bootstrap; params: RawJson } {
+  const { bootstrapHost, bootstrapPort, dpSize } = target;
+  const { count } = countPrompts(request.api, request.doc);
+  const host = jsonString(bootstrapHost);
+  if (count > 1) {
+    const rooms = bootstrapRooms(count, dpSize);
+    const bootstrap = {
+      bootstrap_host: `[${new Array(count).fill(host).join(",")}]`,
+      bootstrap_port: `[${new Array(count).fill(bootstrapPort).join(",")}]`,
+      bootstrap_room: roomsText(rooms),
+    };
+    const value = {
+      bootstrap_host: rooms.map(() => bootstrapHost),
+      bootstrap_port: rooms.map(() => bootstrapPort),
+      bootstrap_room: rooms,
+    };
+    return { bootstrap, params: { value, text: paramsText(bootstrap) } };
+  }
+  const room = bootstrapRoom(dpSize);
+  const bootstrap = { bootstrap_host: host, bootstrap_port: String(bootstrapPort), bootstrap_room: roomText(room) };
+  // The room stays a bigint here: most of them are no exact number.
+  const value = { bootstrap_host: bootstrapHost, bootstrap_port: bootstrapPort, bootstrap_room: room };
+  return { bootstrap, params: { value, text: paramsText(bootstrap) } };
+}
+
+function paramsText({ bootstrap_host, bootstrap_port, bootstrap_room }: Bootstrap): string {
+  return `{"bootstrap_host":${bootstrap_host},"bootstrap_port":${bootstrap_port},"bootstrap_room":${bootstrap_room}}`;
+}
