@@ -2,6 +2,14 @@ import { charsOf, type PromptBlocks } from "./prompt-blocks.ts";
 
 /** Entries per bucket: all that is looked at for one block. */
 const WAYS = 8;
+/**
+ * A bucket is 32 words in a row, field by field: 8 checks, 8 ticks, 8 volumes, 8 owners. A lookup that finds nothing touches one
+ * line of the processor's cache; with an array per field a large table cost twice as much.
+ */
+const BUCKET_WORDS = 32;
+const TICK = 8;
+const VOLUME = 16;
+const OWNER = 24;
 /** Owners remembered per block, the latest: a system prompt that everybody has must not push other blocks out of its bucket. */
 const MOST_OWNERS = 4;
 /** One tick of the entries' age: fine enough to order them, coarse enough that 32 bits last for years. */
@@ -16,19 +24,15 @@ export interface Holders {
 }
 
 /**
- * Which worker has seen which block: a set-associative table of (block, owner) pairs in typed arrays. It holds numbers only, never
- * text; 14 bytes a pair (check 4, owner 2, volume 4, tick 4), all of it allocated at once. When a bucket is full its oldest entry
- * goes. One table serves all workers of a pool, so a lookup costs the same for 8 and for 1,000.
+ * Which worker has seen which block: a set-associative table of (block, owner) pairs in one typed array. It holds numbers only, never
+ * text; 16 bytes a pair (check, tick, volume, owner), all of it allocated at once. When a bucket is full its oldest entry goes. One table serves all workers of a pool, so a lookup costs the same for 8 and for 1,000.
  *
  * An entry ends in two ways that need no sweep: after `ttlMs` without use, and when its owner has since been sent more new text than
  * its cache could hold (`ownerChars`): the engine will have evicted the block.
  */
 export class PrefixIndex {
   readonly #mask: number;
-  readonly #checks: Uint32Array;
-  readonly #owners: Uint16Array;
-  readonly #volumes: Uint32Array;
-  readonly #ticks: Uint32Array;
+  readonly #words: Uint32Array;
   /** New characters sent to each owner so far, modulo 2^32: the clock by which its cache ages. */
   readonly #sent = new Uint32Array(65_536);
   readonly #ownerChars: number;
@@ -43,17 +47,14 @@ export class PrefixIndex {
   constructor(pairs: number, ownerChars: number, ttlMs: number) {
     const size = 2 ** Math.ceil(Math.log2(Math.max(pairs, WAYS)));
     this.#mask = size / WAYS - 1;
-    this.#checks = new Uint32Array(size);
-    this.#owners = new Uint16Array(size);
-    this.#volumes = new Uint32Array(size);
-    this.#ticks = new Uint32Array(size);
+    this.#words = new Uint32Array((size / WAYS) * BUCKET_WORDS);
     this.#ownerChars = ownerChars;
     this.#ttlTicks = Math.ceil(ttlMs / TICK_MS);
   }
 
   /** Bytes of the table. */
   get bytes(): number {
-    return this.#checks.length * 14 + this.#sent.byteLength;
+    return this.#words.byteLength + this.#sent.byteLength;
   }
 
   /**
@@ -62,14 +63,15 @@ export class PrefixIndex {
    */
   find(blocks: PromptBlocks, now: number): Holders {
     const { holders } = this;
+    const words = this.#words;
     const tick = Math.floor(now / TICK_MS);
     let found = 0;
     for (let block = blocks.count - 1; block >= 0 && found < MOST_OWNERS; block--) {
       const check = blocks.checks[block]!;
-      const bucket = (blocks.places[block]! & this.#mask) * WAYS;
+      const bucket = (blocks.places[block]! & this.#mask) * BUCKET_WORDS;
       for (let slot = bucket; slot < bucket + WAYS && found < MOST_OWNERS; slot++) {
-        if (this.#checks[slot] !== check || !this.#fresh(slot, tick)) continue;
-        const owner = this.#owners[slot]!;
+        if (words[slot] !== check || !this.#fresh(slot, tick)) continue;
+        const owner = words[slot + OWNER]!;
         if (has(holders.owners, found, owner)) continue;
         holders.owners[found] = owner;
         holders.chars[found] = charsOf(block + 1);
@@ -102,7 +104,8 @@ export class PrefixIndex {
 
   /** Writes one pair. Returns -1 when a fresh one was there, else the slot that was taken. */
   #place(owner: number, place: number, check: number, tick: number): number {
-    const bucket = (place & this.#mask) * WAYS;
+    const words = this.#words;
+    const bucket = (place & this.#mask) * BUCKET_WORDS;
     let victim = -1;
     let oldest = -1;
     let sharers = 0;
@@ -113,29 +116,30 @@ export class PrefixIndex {
         if (victim < 0) victim = slot;
         continue;
       }
-      if (this.#checks[slot] === check) {
-        if (this.#owners[slot] === owner) {
-          this.#ticks[slot] = tick;
-          this.#volumes[slot] = this.#sent[owner]!;
+      if (words[slot] === check) {
+        if (words[slot + OWNER] === owner) {
+          words[slot + TICK] = tick;
+          words[slot + VOLUME] = this.#sent[owner]!;
           return -1;
         }
         sharers += 1;
-        if (oldestSharer < 0 || this.#ticks[slot]! < this.#ticks[oldestSharer]!) oldestSharer = slot;
+        if (oldestSharer < 0 || words[slot + TICK]! < words[oldestSharer + TICK]!) oldestSharer = slot;
       }
-      if (oldest < 0 || this.#ticks[slot]! < this.#ticks[oldest]!) oldest = slot;
+      if (oldest < 0 || words[slot + TICK]! < words[oldest + TICK]!) oldest = slot;
     }
     const slot = sharers >= MOST_OWNERS ? oldestSharer : victim >= 0 ? victim : oldest;
-    this.#checks[slot] = check;
-    this.#owners[slot] = owner;
-    this.#ticks[slot] = tick;
-    this.#volumes[slot] = this.#sent[owner]!;
+    words[slot] = check;
+    words[slot + OWNER] = owner;
+    words[slot + TICK] = tick;
+    words[slot + VOLUME] = this.#sent[owner]!;
     return slot;
   }
 
   #fresh(slot: number, tick: number): boolean {
-    const owner = this.#owners[slot]!;
-    if (owner === 0 || tick - this.#ticks[slot]! > this.#ttlTicks) return false;
-    return (this.#sent[owner]! - this.#volumes[slot]!) >>> 0 <= this.#ownerChars;
+    const words = this.#words;
+    const owner = words[slot + OWNER]!;
+    if (owner === 0 || tick - words[slot + TICK]! > this.#ttlTicks) return false;
+    return (this.#sent[owner]! - words[slot + VOLUME]!) >>> 0 <= this.#ownerChars;
   }
 }
 
