@@ -9,15 +9,9 @@ export class WorkerSet {
   #candidates: readonly Worker[] = [];
   #stale = false;
   #validUntil = Infinity;
-  #version = 0;
 
   get members(): readonly Worker[] {
     return this.#members;
-  }
-
-  /** Grows with every change of the candidates. */
-  get version(): number {
-    return this.#version;
   }
 
   /**
@@ -70,7 +64,6 @@ export class WorkerSet {
     this.#candidates = willing.length > 0 ? willing : usable;
     this.#validUntil = validUntil;
     this.#stale = false;
-    this.#version += 1;
   }
 }
 

@@ -70,7 +70,9 @@ describe("choose", () => {
     d2.draining = true;
     for (let n = 0; n < 3; n++) d1.failed(0);
     expect(choose(pool, "decode", input, { now: 500 })).toBeUndefined();
-    choose(pool, "decode", input, { now: 1000 })!.release();
+    const neutral = choose(pool, "decode", input, { now: 1000 })!;
+    expect(choose(pool, "decode", input, { now: 1000 })).toBeUndefined();
+    neutral.release();
     const probe = choose(pool, "decode", input, { now: 1001 })!;
     d1.failed(1002);
     probe.release();

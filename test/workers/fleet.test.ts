@@ -1,7 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { acquire } from "../../src/workers/lease.ts";
 import { snapshot } from "../../src/workers/snapshot.ts";
-import { fleetConfig, makeFleet, poolConfig, workerConfig } from "./fixtures.ts";
+import {
+  breakerConfig,
+  fleetConfig,
+  healthConfig,
+  makeFleet,
+  makeInput,
+  poolConfig,
+  workerConfig,
+} from "./fixtures.ts";
 
 const twoModels = fleetConfig({
   models: [
@@ -153,6 +161,54 @@ describe("Fleet at run time", () => {
     fleet.reload(next, new Map());
     expect(fleet.worker("extra")).toBe(joined);
     expect(fleet.model("m")!.pools[0]!.decode.map(({ name }) => name)).toEqual(["d2", "extra"]);
+  });
+
+  test("a configured worker takes its name back from one that joined with it", () => {
+    const fleet = makeFleet();
+    fleet.add({
+      model: "m",
+      pool: "default",
+      role: "decode",
+      worker: workerConfig("extra", { url: "http://joined:1" }),
+    });
+    const next = fleetConfig();
+    next.models[0]!.pools[0]!.decode.push(workerConfig("extra"));
+    fleet.reload(next, new Map());
+    expect(fleet.model("m")!.pools[0]!.decode.map(({ url }) => url)).toEqual([
+      "http://d1:8000",
+      "http://d2:8000",
+      "http://extra:8000",
+    ]);
+    expect(fleet.worker("extra")!.url).toBe("http://extra:8000");
+  });
+
+  test("a reload brings new breaker and health settings to workers that stay", () => {
+    const fleet = makeFleet();
+    const worker = fleet.worker("d1")!;
+    fleet.reload(
+      fleetConfig({ breaker: { ...breakerConfig, failures: 1 }, health: { ...healthConfig, intervalMs: 0 } }),
+      new Map(),
+    );
+    worker.failed(0);
+    expect(worker.breaker.state(0)).toBe("open");
+    expect(fleet.due(1e9)).toEqual([]);
+  });
+
+  test("the prefix index forgets a worker that is removed, by hand or by a reload", () => {
+    const fleet = makeFleet(fleetConfig({ policy: { prefill: "prefix-aware", decode: "prefix-aware" } }));
+    const policy = fleet.model("m")!.pools[0]!.policy("decode");
+    const input = makeInput("a long conversation ".repeat(200));
+    const [d1, d2] = [fleet.worker("d1")!, fleet.worker("d2")!];
+    for (const worker of [d1, d2]) policy.observe!(worker, input);
+    expect(policy.reuse!([d1], input)).toBeGreaterThan(0);
+    fleet.remove("d1");
+    expect(policy.reuse!([d1], input)).toBe(0);
+    expect(policy.reuse!([d2], input)).toBeGreaterThan(0);
+    const next = fleetConfig({ policy: { prefill: "prefix-aware", decode: "prefix-aware" } });
+    next.models[0]!.pools[0]!.decode = [workerConfig("d3")];
+    fleet.reload(next, new Map());
+    expect(fleet.model("m")!.pools[0]!.policy("decode")).toBe(policy);
+    expect(policy.reuse!([d2], input)).toBe(0);
   });
 
   test("a reload whose keys are missing changes nothing", () => {

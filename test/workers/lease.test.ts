@@ -14,6 +14,13 @@ describe("Lease", () => {
     expect(worker.load).toEqual({ requests: 0, tokens: 0 });
   });
 
+  test("estimates that are fractions leave nothing behind when the worker is idle", () => {
+    const worker = makeWorker("a");
+    const leases = [0.1, 0.2, 0.7, 1e15].map((tokens) => acquire(worker, tokens, 0));
+    for (const lease of leases.reverse()) lease.release();
+    expect(worker.load).toEqual({ requests: 0, tokens: 0 });
+  });
+
   test("an outcome does not release, and a release reports no outcome", () => {
     const worker = makeWorker("a");
     const lease = acquire(worker, 1, 0);

@@ -103,6 +103,17 @@ describe("PrefixAware", () => {
     expect(bytes).toBeLessThan(2 ** 20);
   });
 
+  test("a fleet that grows gets a larger index", () => {
+    const policy = new PrefixAware(ports);
+    policy.choose(makeWorkers(2), talk("ann", 1000));
+    const small = policy.bytes;
+    policy.choose(makeWorkers(100), talk("ann", 1000));
+    expect(policy.bytes).toBeGreaterThan(4 * small);
+    const large = policy.bytes;
+    policy.choose(makeWorkers(2), talk("ann", 1000));
+    expect(policy.bytes).toBe(large);
+  });
+
   test("on a multi-turn trace it finds far more cached than round-robin, near what can be had, without a lopsided fleet", () => {
     const trace = conversations({ count: 200, turns: 6, systems: 4, seed: 5 });
     const fleet = { workers: 8, cacheChars: 1_000_000 };

@@ -50,6 +50,15 @@ describe("PrefixIndex", () => {
     expect(holders[1]).toBe(2048);
   });
 
+  test("a block that everybody has does not push the others out of its bucket", () => {
+    const index = new PrefixIndex(8, 1e6, 1e6);
+    const mine = textOf("mine", 256);
+    index.remember(1, blocksOf(mine), 0);
+    for (let owner = 2; owner < 40; owner++) index.remember(owner, blocksOf(textOf("system", 256)), owner * 100);
+    expect(found(index, mine, 5000)).toEqual({ 1: 256 });
+    expect(Object.keys(found(index, textOf("system", 256), 5000))).toEqual(["36", "37", "38", "39"]);
+  });
+
   test("forgets what was not used for the time to live", () => {
     const index = new PrefixIndex(1024, 1e6, 1000);
     const talk = textOf("talk", 1024);
@@ -70,8 +79,9 @@ describe("PrefixIndex", () => {
   test("what is used again stays, as in the engine", () => {
     const index = new PrefixIndex(65_536, 10_000, 1e9);
     const talk = textOf("talk", 2048);
+    index.remember(1, blocksOf(talk), 0);
     for (let n = 0; n < 20; n++) {
-      index.remember(1, blocksOf(talk), 0);
+      expect(index.remember(1, blocksOf(talk), 0)).toBe(2048);
       index.remember(1, blocksOf(textOf(`new ${n}`, 2048)), 0);
     }
     expect(found(index, talk)).toEqual({ 1: 2048 });
