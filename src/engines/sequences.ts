@@ -104,7 +104,8 @@ function samplesAt(text: string, open: number): number {
   return countOf(readValue(scanObjectAt(text, open), "n"));
 }
 
+/** At least one: what engines refuse (0, a negative, no number) is theirs to refuse. */
 function countOf(value: unknown): number {
-  const count = typeof value === "number" ? value : typeof value === "string" && value !== "" ? Number(value) : 1;
-  return Number.isNaN(count) ? 1 : count;
+  const count = typeof value === "number" ? value : typeof value === "string" ? Number(value) : 1;
+  return Number.isNaN(count) ? 1 : Math.max(count, 1);
 }
