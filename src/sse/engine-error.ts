@@ -37,7 +37,7 @@ function unsaid(status: number): string {
 /** The JSON value of a text that is one, else the text. */
 function parsed(text: string): unknown {
   const first = text.trimStart()[0];
-  if (first !== "{" && first !== "[" && first !== '"') return text;
+  if (first === undefined || !'{["n'.includes(first)) return text;
   try {
     return JSON.parse(text);
   } catch {
