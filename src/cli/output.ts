@@ -2,6 +2,8 @@
 export interface Output {
   /** Results: stdout. */
   line(text: string): void;
+  /** A piece of a line, as it comes; absent where only whole lines can be taken. */
+  write?(text: string): void;
   /** Complaints: stderr. */
   error(text: string): void;
   paint: Paint;
@@ -33,6 +35,7 @@ export function paintFor(terminal: boolean, env: Readonly<Record<string, string 
 export function processOutput(): Output {
   return {
     line: (text) => void process.stdout.write(`${text}\n`),
+    write: (text) => void process.stdout.write(text),
     error: (text) => void process.stderr.write(`${text}\n`),
     paint: paintFor(process.stdout.isTTY === true, process.env),
   };
