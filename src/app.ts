@@ -1,5 +1,6 @@
-import { Hono, type Context } from "hono";
+import { type Context, Hono } from "hono";
 import { Failure } from "./errors/failure.ts";
+import { corsFor } from "./middleware/cors.ts";
 import type { RouteDeps } from "./routes/deps.ts";
 import { asFailure, errorResponse } from "./routes/error-response.ts";
 import { FORWARDED, forwardHandler } from "./routes/forward.ts";
@@ -8,7 +9,6 @@ import { ModelRoutes } from "./routes/models.ts";
 import { requestId } from "./routes/request-id.ts";
 import { health, metricsHandler, readyHandler } from "./routes/status.ts";
 import type { Api } from "./sse/api.ts";
-import { corsFor } from "./middleware/cors.ts";
 
 const GENERATION: readonly (readonly [Api, string])[] = [
   ["chat", "/v1/chat/completions"],
@@ -35,10 +35,11 @@ export function createApp(deps: RouteDeps): Hono {
   route("GET", "/metrics", metricsHandler(deps));
 
   app.notFound(function notFound(c) {
+    deps.services.telemetry.metrics.rejected("not_found");
     return refuse(c, new Failure("not_found", { status: 404, stage: "router", message: "No such route" }));
   });
   app.onError(function onError(error, c) {
-    deps.services.telemetry.log.event("error", "internal", { error: String(error.stack ?? error) });
+    deps.services.telemetry.log.event("error", "internal", { error });
     return refuse(c, asFailure(error));
   });
   return app;
@@ -46,7 +47,11 @@ export function createApp(deps: RouteDeps): Hono {
   function route(method: "GET" | "POST", path: string, handler: (c: Context) => Response | Promise<Response>): void {
     app.on(method, path, handler);
     app.all(path, function methodNotAllowed(c) {
-      const failure = new Failure("method_not_allowed", { status: 405, stage: "router", message: `${path} takes ${method} only` });
+      const failure = new Failure("method_not_allowed", {
+        status: 405,
+        stage: "router",
+        message: `${path} takes ${method} only`,
+      });
       return refuse(c, failure, { allow: method });
     });
   }

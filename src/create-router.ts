@@ -5,6 +5,7 @@ import type { Services } from "./attempt/services.ts";
 import { checkConfig, parseConfig, resolveSecrets, type Secrets } from "./config/load.ts";
 import type { RouterConfig } from "./config/schema.ts";
 import { Failure } from "./errors/failure.ts";
+import { fetchProbe } from "./legs/fetch-probe.ts";
 import type { Transport } from "./legs/transport.ts";
 import { KeyRing } from "./middleware/key-ring.ts";
 import { Router } from "./router.ts";
@@ -18,7 +19,6 @@ import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { version } from "./version.ts";
 import { Admission } from "./workers/admission.ts";
 import { Fleet } from "./workers/fleet.ts";
-import { fetchProbe } from "./legs/fetch-probe.ts";
 import { Prober } from "./workers/prober.ts";
 import { snapshot } from "./workers/snapshot.ts";
 
@@ -79,7 +79,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
         telemetry.metrics.breakerChange(worker.name, to);
         telemetry.log.event(to === "open" ? "warn" : "info", "breaker", { worker: worker.name, state: to });
       },
-      onHealth: (worker, healthy) => telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy }),
+      onHealth: (worker, healthy) =>
+        telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy }),
     },
   });
   const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
@@ -113,7 +114,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     calls,
     shuttingDown: () => down,
     clientStream: options.clientStream ?? clientStream,
-    background: options.background === undefined ? (context) => portOf(context, ownBackground) : always(options.background),
+    background:
+      options.background === undefined ? (context) => portOf(context, ownBackground) : always(options.background),
   };
   const app = createApp(deps);
 
@@ -123,7 +125,11 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     config,
     services,
     telemetry,
-    prober: new Prober(fleet, fetchProbe(transport, clock), clock),
+    prober: new Prober(
+      fleet,
+      fetchProbe(transport, clock, (worker, result) => telemetry.metrics.probe(worker, result)),
+      clock,
+    ),
     active: () => calls.size,
     shutdown,
   };

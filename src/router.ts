@@ -131,12 +131,16 @@ export class Router {
   ): Lease | undefined {
     const { clock, telemetry } = this.#services;
     const now = clock.now();
+    const { metrics } = telemetry;
+    const reused = this.#reused;
     const lease =
-      choose(pool, role, call.choice, { now, exclude: avoid }) ??
-      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now }) : undefined);
-    if (lease !== undefined) telemetry.metrics.policyChoice(pool.policy(role).name, role, "policy");
+      choose(pool, role, call.choice, { now, exclude: avoid, reused }) ??
+      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, reused }) : undefined);
+    if (lease !== undefined) metrics.policyChoice(pool.policy(role).name, role, avoid.size > 0 ? "retry" : "first");
     return lease;
   }
+
+  readonly #reused = (tokens: number): void => this.#services.telemetry.metrics.prefixHit(tokens);
 
   #note(call: Call, pool: Pool, path: RouterPath, prefill: Worker | undefined, decode: Worker): void {
     const { record } = call;

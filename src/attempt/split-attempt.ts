@@ -224,7 +224,7 @@ export class SplitAttempt {
     task.onSettled(() => {
       stop();
       record.tailEndedAt = clock.now();
-      telemetry.drainClosed(record, leg.closed !== undefined);
+      telemetry.drainClosed(record, leg.closed === "deadline");
     });
     if (config.timeouts.tailMs === 0) leg.close("deadline");
   }

@@ -2,8 +2,11 @@ import type { Clock } from "../runtime/clock.ts";
 import type { FetchProbe } from "../workers/prober.ts";
 import type { Transport } from "./transport.ts";
 
+/** For metrics. */
+export type ProbeObserver = (worker: string, result: "ok" | "failed" | "timeout" | "unreachable") => void;
+
 /** Health probes over the same transport as legs, with the worker's own key and nothing of any client. */
-export function fetchProbe(transport: Transport, clock: Clock): FetchProbe {
+export function fetchProbe(transport: Transport, clock: Clock, seen: ProbeObserver = nobody): FetchProbe {
   return async function probe(worker, path, timeoutMs) {
     const controller = new AbortController();
     let timedOut = false;
@@ -16,11 +19,15 @@ export function fetchProbe(transport: Transport, clock: Clock): FetchProbe {
     try {
       const response = await transport.fetch(worker.url + path, { method: "GET", headers, signal: controller.signal });
       await response.arrayBuffer();
+      seen(worker.name, response.ok ? "ok" : "failed");
       return { kind: "answer", status: response.status };
     } catch {
+      seen(worker.name, timedOut ? "timeout" : "unreachable");
       return { kind: timedOut ? "timeout" : "error" };
     } finally {
       stop();
     }
   };
 }
+
+function nobody(): void {}

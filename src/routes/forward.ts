@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { blame } from "../attempt/blame.ts";
 import { ownedMembers } from "../engines/owned.ts";
 import { Failure } from "../errors/failure.ts";
 import { splice } from "../json/splice.ts";
@@ -9,7 +10,6 @@ import { passedHeaders } from "../legs/passed-headers.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import { legTraceparent } from "../telemetry/trace-context.ts";
-import { blame } from "../attempt/blame.ts";
 import { choose } from "../workers/choose.ts";
 import type { RouteDeps } from "./deps.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
@@ -18,7 +18,14 @@ import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
 
 /** Routes that one aggregated worker answers alone (contract section 3): nothing in them can be split. */
-export const FORWARDED = ["/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/classify", "/tokenize", "/detokenize"] as const;
+export const FORWARDED = [
+  "/v1/embeddings",
+  "/v1/rerank",
+  "/v1/score",
+  "/v1/classify",
+  "/tokenize",
+  "/detokenize",
+] as const;
 
 const ANSWER_BYTES = 268_435_456;
 
@@ -44,7 +51,12 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       if (name === undefined) throw invalid('"model" is missing', "model");
       const resolved = fleet.resolve(name);
       if (resolved === undefined) {
-        throw new Failure("model_not_found", { status: 404, stage: "router", param: "model", message: `The model "${name.slice(0, 200)}" does not exist here` });
+        throw new Failure("model_not_found", {
+          status: 404,
+          stage: "router",
+          param: "model",
+          message: `The model "${name.slice(0, 200)}" does not exist here`,
+        });
       }
       record.model = resolved.model.id;
       if (client?.models !== undefined && !client.models.includes(resolved.model.id)) {
@@ -70,11 +82,19 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       telemetry.done(record);
     }
 
-    async function send(body: string, pools: Parameters<typeof fleet.pools>[0]["pools"], client: Headers): Promise<Response> {
+    async function send(
+      body: string,
+      pools: Parameters<typeof fleet.pools>[0]["pools"],
+      client: Headers,
+    ): Promise<Response> {
       const input = { tokens: body.length / 4, prompt: () => body, session: () => `prompt:${body.slice(0, 256)}` };
       const having = pools.filter((pool) => pool.workers.length > 0);
       if (having.length === 0) {
-        throw new Failure("not_found", { status: 404, stage: "router", message: `${path} needs an aggregated worker, and none is configured` });
+        throw new Failure("not_found", {
+          status: 404,
+          stage: "router",
+          message: `${path} needs an aggregated worker, and none is configured`,
+        });
       }
       let lease: ReturnType<typeof choose>;
       for (const pool of having) {
@@ -86,7 +106,12 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         break;
       }
       if (lease === undefined) {
-        throw new Failure("no_decode_workers", { status: 503, stage: "decode", message: "No aggregated worker can take the request", retryAfterSeconds: 1 });
+        throw new Failure("no_decode_workers", {
+          status: 503,
+          stage: "decode",
+          message: "No aggregated worker can take the request",
+          retryAfterSeconds: 1,
+        });
       }
       const { worker } = lease;
       const leg = new Leg({
@@ -104,7 +129,8 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         transport,
         clock,
       });
-      const stopLimit = config.timeouts.totalMs > 0 ? clock.after(config.timeouts.totalMs, () => leg.close("deadline")) : () => {};
+      const stopLimit =
+        config.timeouts.totalMs > 0 ? clock.after(config.timeouts.totalMs, () => leg.close("deadline")) : () => {};
       const left = () => leg.close("client");
       c.req.raw.signal.addEventListener("abort", left, { once: true });
       try {
@@ -126,7 +152,12 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       } catch (error) {
         const failure =
           leg.closed === "deadline"
-            ? new Failure("decode_timeout", { status: 504, stage: "decode", kind: "timeout", message: `No complete answer within ${config.timeouts.totalMs} ms` })
+            ? new Failure("decode_timeout", {
+                status: 504,
+                stage: "decode",
+                kind: "timeout",
+                message: `No complete answer within ${config.timeouts.totalMs} ms`,
+              })
             : asFailure(error);
         if (leg.closed !== "client") blame(worker, failure, clock.now());
         throw failure;

@@ -73,7 +73,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
       const failure = error instanceof ClientGone ? clientGone() : asFailure(error);
       record.status = error instanceof ClientGone ? 499 : failure.status;
       if (failure.code === "internal") {
-        telemetry.log.event("error", "internal", { request: record.id, error: String((failure.cause as Error)?.stack ?? failure.cause) });
+        telemetry.log.event("error", "internal", { request: record.id, error: failure.cause });
       }
       if (call !== undefined) call.done(error instanceof ClientGone ? error : failure);
       else {
@@ -137,7 +137,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
 function choiceInput(api: Api, doc: JsonObject, headers: Headers): ChoiceInput {
   const prompt = () => PROMPT_MEMBERS[api].map((key) => rawValue(doc, key) ?? "").join("");
   let characters = 0;
-  for (const { key, valueStart, valueEnd } of doc.members) if (PROMPT_MEMBERS[api].includes(key)) characters += valueEnd - valueStart;
+  for (const { key, valueStart, valueEnd } of doc.members)
+    if (PROMPT_MEMBERS[api].includes(key)) characters += valueEnd - valueStart;
   return {
     tokens: characters / 4,
     prompt,

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import * as v from "valibot";
+import { Failure } from "../errors/failure.ts";
 import type { Model } from "../workers/fleet.ts";
 import type { Worker } from "../workers/worker.ts";
-import { Failure } from "../errors/failure.ts";
 import type { RouteDeps } from "./deps.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
 import { json } from "./json-response.ts";
@@ -28,7 +28,9 @@ export class ModelRoutes {
   readonly list = async (c: Context): Promise<Response> => {
     try {
       const client = await this.#deps.keys.client(c.req.raw.headers);
-      const models = this.#deps.services.fleet.models().filter((model) => client?.models === undefined || client.models.includes(model.id));
+      const models = this.#deps.services.fleet
+        .models()
+        .filter((model) => client?.models === undefined || client.models.includes(model.id));
       const entries = (await Promise.all(models.map((model) => this.#entriesOf(model)))).flat();
       return json(c, 200, { object: "list", data: entries });
     } catch (error) {
@@ -41,11 +43,17 @@ export class ModelRoutes {
       const client = await this.#deps.keys.client(c.req.raw.headers);
       const id = c.req.param("id") ?? "";
       const resolved = this.#deps.services.fleet.resolve(id);
-      const hidden = client?.models !== undefined && resolved !== undefined && !client.models.includes(resolved.model.id);
+      const hidden =
+        client?.models !== undefined && resolved !== undefined && !client.models.includes(resolved.model.id);
       const entries = resolved === undefined || hidden ? [] : await this.#entriesOf(resolved.model);
       const entry = entries.find((candidate) => candidate.id === id);
       if (entry === undefined) {
-        throw new Failure("model_not_found", { status: 404, stage: "router", param: "model", message: `The model "${id.slice(0, 200)}" does not exist here` });
+        throw new Failure("model_not_found", {
+          status: 404,
+          stage: "router",
+          param: "model",
+          message: `The model "${id.slice(0, 200)}" does not exist here`,
+        });
       }
       return json(c, 200, entry);
     } catch (error) {
@@ -56,10 +64,12 @@ export class ModelRoutes {
   /** The model as its engines describe it, then its aliases and adapters with the same fields. */
   async #entriesOf(model: Model): Promise<Entry[]> {
     const said = await this.#ask(model);
-    const own: Entry = said.find((entry) => entry.id === model.id) ?? said[0] ?? { id: model.id, object: "model", created: 0, owned_by: "prefill-router" };
+    const own: Entry = said.find((entry) => entry.id === model.id) ??
+      said[0] ?? { id: model.id, object: "model", created: 0, owned_by: "prefill-router" };
     const entries: Entry[] = [{ ...own, id: model.id }];
     for (const alias of model.aliases) entries.push({ ...own, id: alias, root: model.id });
-    for (const adapter of model.adapters) entries.push(said.find((entry) => entry.id === adapter) ?? { ...own, id: adapter, parent: model.id });
+    for (const adapter of model.adapters)
+      entries.push(said.find((entry) => entry.id === adapter) ?? { ...own, id: adapter, parent: model.id });
     return entries;
   }
 
@@ -69,7 +79,9 @@ export class ModelRoutes {
     const known = this.#known.get(model.id);
     if (known !== undefined && clock.now() - known.at < FRESH_MS) return known.entries;
     const now = clock.now();
-    const workers = model.pools.flatMap((pool) => [...pool.decode, ...pool.workers, ...pool.prefill]).filter((worker) => !worker.draining);
+    const workers = model.pools
+      .flatMap((pool) => [...pool.decode, ...pool.workers, ...pool.prefill])
+      .filter((worker) => !worker.draining);
     workers.sort((a, b) => Number(b.usable(now)) - Number(a.usable(now)));
     for (const worker of workers.slice(0, 4)) {
       const entries = await this.#askOne(worker);
@@ -88,7 +100,11 @@ export class ModelRoutes {
     const headers: Record<string, string> = { accept: "application/json", "accept-encoding": "identity" };
     if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
     try {
-      const response = await transport.fetch(`${worker.url}/v1/models`, { method: "GET", headers, signal: controller.signal });
+      const response = await transport.fetch(`${worker.url}/v1/models`, {
+        method: "GET",
+        headers,
+        signal: controller.signal,
+      });
       if (!response.ok) {
         await response.body?.cancel();
         return undefined;
@@ -102,6 +118,9 @@ export class ModelRoutes {
   }
 
   #error(c: Context, error: unknown): Response {
-    return errorResponse(asFailure(error), { requestId: requestId(c.req.raw.headers), mask: this.#deps.services.telemetry.mask });
+    return errorResponse(asFailure(error), {
+      requestId: requestId(c.req.raw.headers),
+      mask: this.#deps.services.telemetry.mask,
+    });
   }
 }

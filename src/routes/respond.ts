@@ -16,7 +16,10 @@ export async function respond(call: Call, pending: Promise<Answer>, deps: RouteD
     if (early === undefined) {
       call.record.status = 200;
       const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry.mask);
-      return new Response(deps.clientStream(source, () => call.leave()), { headers: streamHeaders(call) });
+      return new Response(
+        deps.clientStream(source, () => call.leave()),
+        { headers: streamHeaders(call) },
+      );
     }
     return toResponse(call, early, deps);
   }
@@ -28,13 +31,19 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
     case "stream": {
       const headers = streamHeaders(call);
       for (const [name, value] of answer.headers) headers[name] = value;
-      return new Response(deps.clientStream(answer.source, () => call.leave()), { headers });
+      return new Response(
+        deps.clientStream(answer.source, () => call.leave()),
+        { headers },
+      );
     }
     case "text-stream": {
       const headers = streamHeaders(call);
       for (const [name, value] of answer.headers) headers[name] = value;
       call.record.committedAt = deps.services.clock.now();
-      return new Response(deps.clientStream(new WholeStream(call, answer.text), () => call.leave()), { headers });
+      return new Response(
+        deps.clientStream(new WholeStream(call, answer.text), () => call.leave()),
+        { headers },
+      );
     }
     case "buffered": {
       const headers = routerHeaders(call, answer.contentType);

@@ -17,7 +17,9 @@ export function readyHandler(deps: RouteDeps): (c: Context) => Response {
     const isReady = !down && models.every((model) => model.ready);
     return json(c, isReady ? 200 : 503, {
       status: isReady ? "ready" : down ? "shutting down" : "not ready",
-      models: Object.fromEntries(models.map(({ model, ready, reason }) => [model, ready ? { ready } : { ready, reason }])),
+      models: Object.fromEntries(
+        models.map(({ model, ready, reason }) => [model, ready ? { ready } : { ready, reason }]),
+      ),
     });
   };
 }
@@ -25,7 +27,10 @@ export function readyHandler(deps: RouteDeps): (c: Context) => Response {
 /** GET /metrics: Prometheus text. */
 export function metricsHandler(deps: RouteDeps): (c: Context) => Response {
   return function metrics(c) {
-    const headers = { "content-type": "text/plain; version=0.0.4; charset=utf-8", "x-request-id": requestId(c.req.raw.headers) };
+    const headers = {
+      "content-type": "text/plain; version=0.0.4; charset=utf-8",
+      "x-request-id": requestId(c.req.raw.headers),
+    };
     return new Response(deps.services.telemetry.metrics.render(), { headers });
   };
 }

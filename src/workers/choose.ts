@@ -10,6 +10,8 @@ export interface ChooseOptions {
   exclude?: ReadonlySet<Worker> | undefined;
   /** Another policy than the pool's own. */
   policy?: Policy | undefined;
+  /** Told how many tokens of the prompt the chosen worker is expected to have cached, when it is any. */
+  reused?: ((tokens: number) => void) | undefined;
 }
 
 /**
@@ -29,6 +31,7 @@ export function choose(pool: Pool, role: WorkerRole, input: ChoiceInput, options
   const worker = policy.choose(candidates, input);
   if (worker === undefined) return undefined;
   const cached = policy.observe?.(worker, input) ?? 0;
+  if (cached > 0) options.reused?.(cached);
   return acquire(worker, input.tokens - cached, options.now);
 }
 
