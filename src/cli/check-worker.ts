@@ -1,7 +1,9 @@
 import { connect } from "node:net";
 import type { PoolConfig, WorkerConfig } from "../config/schema.ts";
 import { show } from "../config/wanted.ts";
-import { type Ask, listModels, type SglangInfo, sglangInfo, versionOf } from "./probe.ts";
+import type { ServerInfo } from "../fleet/server-info.ts";
+import { BOOTSTRAP_PORT } from "../workers/worker.ts";
+import { type Ask, listModels, sglangInfo, versionOf } from "./probe.ts";
 
 export type Role = "prefill" | "decode" | "aggregated";
 
@@ -63,10 +65,13 @@ export async function checkWorker(
     });
     return finding;
   }
-  if (pool.engine === "sglang") compareSglang(finding, worker, await sglangInfo(ask, worker.url));
+  const info = pool.engine === "sglang" ? await sglangInfo(ask, worker.url) : undefined;
+  if (pool.engine === "sglang") compareSglang(finding, worker, info);
   else if (pool.engine !== "openai") setVersion(finding, await versionOf(ask, worker.url));
   if (role === "prefill" && (pool.engine === "sglang" || pool.connector === "mooncake")) {
-    await checkBootstrap(finding, worker, openTcp);
+    // The port the router will use: the configured one, else the one the server tells.
+    const port = worker.bootstrapPort ?? info?.bootstrapPort ?? BOOTSTRAP_PORT;
+    await checkBootstrap(finding, { host: worker.bootstrapHost, port }, openTcp);
   }
   return finding;
 }
@@ -93,7 +98,7 @@ function setVersion(finding: WorkerFinding, version: string | undefined): void {
   if (version !== undefined) finding.version = version;
 }
 
-function compareSglang(finding: WorkerFinding, worker: WorkerConfig, info: SglangInfo | undefined): void {
+function compareSglang(finding: WorkerFinding, worker: WorkerConfig, info: ServerInfo | undefined): void {
   const { path, role } = finding;
   if (info === undefined) {
     finding.warnings.push({
@@ -114,12 +119,13 @@ function compareSglang(finding: WorkerFinding, worker: WorkerConfig, info: Sglan
   }
   if (info.dpSize !== undefined) finding.dpSize = info.dpSize;
   if (role !== "prefill") return;
-  if (info.bootstrapPort !== undefined && info.bootstrapPort !== worker.bootstrapPort) {
-    const message = `wanted the server's own bootstrap port ${info.bootstrapPort}, got ${worker.bootstrapPort}`;
+  const { bootstrapPort, dpSize } = worker;
+  if (info.bootstrapPort !== undefined && bootstrapPort !== undefined && info.bootstrapPort !== bootstrapPort) {
+    const message = `wanted the server's own bootstrap port ${info.bootstrapPort}, got ${bootstrapPort}`;
     finding.problems.push({ path: `${path}.bootstrapPort`, message });
   }
-  if (info.dpSize !== undefined && info.dpSize !== worker.dpSize) {
-    const message = `the server has ${info.dpSize} data-parallel ranks, the configuration says ${worker.dpSize}`;
+  if (info.dpSize !== undefined && dpSize !== undefined && info.dpSize !== dpSize) {
+    const message = `the server has ${info.dpSize} data-parallel ranks, the configuration says ${dpSize}`;
     finding.warnings.push({ path: `${path}.dpSize`, message });
   }
 }
@@ -128,8 +134,11 @@ function article(role: Role): string {
   return `${role === "aggregated" ? "an" : "a"} ${role}`;
 }
 
-async function checkBootstrap(finding: WorkerFinding, worker: WorkerConfig, openTcp: OpenTcp): Promise<void> {
-  const { bootstrapHost: host, bootstrapPort: port } = worker;
+async function checkBootstrap(
+  finding: WorkerFinding,
+  { host, port }: { host: string; port: number },
+  openTcp: OpenTcp,
+): Promise<void> {
   const open = await openTcp(host.replace(/^\[|\]$/g, ""), port);
   finding.bootstrap = { host, port, open };
   if (open) return;

@@ -1,3 +1,5 @@
+import { readServerInfo, SERVER_INFO_PATHS, type ServerInfo } from "../fleet/server-info.ts";
+
 /** The one piece of `fetch` that asking an engine needs; tests bring their own. */
 export type AskFetch = (url: string, init: RequestInit) => Promise<Response>;
 
@@ -76,31 +78,13 @@ export async function listModels(ask: Ask, url: string): Promise<ListedModel[] |
   });
 }
 
-/** What an SGLang server tells about itself; absent members were not told. */
-export interface SglangInfo {
-  role?: "prefill" | "decode" | "aggregated";
-  bootstrapPort?: number;
-  dpSize?: number;
-  version?: string;
-}
-
 /** Asks /server_info, on older servers /get_server_info. Undefined when neither is an SGLang server's. */
-export async function sglangInfo(ask: Ask, url: string): Promise<SglangInfo | undefined> {
-  for (const path of ["/server_info", "/get_server_info"]) {
+export async function sglangInfo(ask: Ask, url: string): Promise<ServerInfo | undefined> {
+  for (const path of SERVER_INFO_PATHS) {
     const answer = await ask(url, path);
     if ("error" in answer) return undefined;
-    const mode = member(answer.json, "disaggregation_mode");
-    // vLLM has a /server_info of its own in development mode, without this member.
-    if (answer.status !== 200 || mode === undefined) continue;
-    const bootstrapPort = member(answer.json, "disaggregation_bootstrap_port");
-    const dpSize = member(answer.json, "dp_size");
-    const version = member(answer.json, "version");
-    return {
-      role: mode === "prefill" || mode === "decode" ? mode : "aggregated",
-      ...(typeof bootstrapPort === "number" && { bootstrapPort }),
-      ...(typeof dpSize === "number" && { dpSize }),
-      ...(typeof version === "string" && { version }),
-    };
+    const info = answer.status === 200 ? readServerInfo(answer.json) : undefined;
+    if (info !== undefined) return info;
   }
   return undefined;
 }

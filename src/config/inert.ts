@@ -10,8 +10,8 @@ const WORKER_KEYS: readonly {
   readBy: string;
   reads(pool: PoolConfig): boolean;
 }[] = [
-  { key: "bootstrapPort", unset: 8998, readBy: "sglang and mooncake", reads: usesBootstrap },
-  { key: "dpSize", unset: 1, readBy: "sglang and mooncake", reads: usesBootstrap },
+  { key: "bootstrapPort", unset: undefined, readBy: "sglang and mooncake", reads: usesBootstrap },
+  { key: "dpSize", unset: undefined, readBy: "sglang and mooncake", reads: usesBootstrap },
   { key: "engineId", unset: undefined, readBy: "nixl-push", reads: usesPush },
   { key: "kvHost", unset: undefined, readBy: "nixl-push", reads: usesPush },
   { key: "kvPort", unset: 5600, readBy: "nixl-push", reads: usesPush },

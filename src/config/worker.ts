@@ -50,8 +50,9 @@ export const workerObject = v.pipe(
       ),
       apiKeyEnv: v.optional(envName),
       bootstrapHost: v.optional(hostName),
-      bootstrapPort: v.optional(port, 8998),
-      dpSize: v.optional(whole(1), 1),
+      // No defaults here: an SGLang server tells its own, and only what is written wins over that.
+      bootstrapPort: v.optional(port),
+      dpSize: v.optional(whole(1)),
       engineId: v.optional(text()),
       kvHost: v.optional(text()),
       kvPort: v.optional(port, 5600),

@@ -1,9 +1,8 @@
 import type { PoolConfig, RouterConfig, WorkerConfig } from "../config/schema.ts";
-import type { LegTarget } from "../engines/dialect.ts";
 import { createPolicy, type PolicyPorts } from "./policies/create.ts";
 import type { Policy } from "./policy.ts";
 import { Pool } from "./pool.ts";
-import { Worker, type WorkerEvents, type WorkerRole } from "./worker.ts";
+import { type ConfiguredTarget, Worker, type WorkerEvents, type WorkerOrigin, type WorkerRole } from "./worker.ts";
 
 /** The part of the configuration the fleet reads. */
 export type FleetConfig = Pick<RouterConfig, "models" | "policy" | "breaker" | "health">;
@@ -36,22 +35,35 @@ export interface ModelReadiness {
   reason: string | undefined;
 }
 
+/** Why a worker cannot join: its pool is not there, or its name or address is taken. */
+export class JoinError extends Error {
+  override readonly name = "JoinError";
+  readonly why: "unknown" | "taken";
+
+  constructor(why: "unknown" | "taken", message: string) {
+    super(message);
+    this.why = why;
+  }
+}
+
 /** A place for a worker that joins at run time. */
 export interface JoinRequest {
   model: string;
   pool: string;
   role: WorkerRole;
   worker: WorkerConfig;
+  /** Default `api`. */
+  origin?: WorkerOrigin;
 }
+
+/** Addresses with this prefix stand for as many workers as the host has address records; discovery adds those at run time. */
+const DISCOVERED = "dns+";
 
 const ROLES: readonly (readonly ["prefill" | "decode" | "workers", WorkerRole])[] = [
   ["prefill", "prefill"],
   ["decode", "decode"],
   ["workers", "aggregated"],
 ];
-
-/** Addresses with this prefix stand for as many workers as the host has address records; discovery adds those at run time. */
-const DISCOVERED = "dns+";
 
 /**
  * All workers of all models. Built once from a checked configuration; `reload`, `add`, `remove` and `drain` change it between two
@@ -136,15 +148,17 @@ export class Fleet {
     return due;
   }
 
-  /** Lets a worker in at run time. Throws an Error that says what is wrong: unknown model or pool, a name or address that is taken. */
-  add({ model, pool: poolName, role, worker: config }: JoinRequest, apiKey?: string): Worker {
+  /** Lets a worker in at run time. Throws a `JoinError` that says what is wrong. */
+  add({ model, pool: poolName, role, worker: config, origin = "api" }: JoinRequest, apiKey?: string): Worker {
     const pool = this.#models.get(model)?.pools.find((candidate) => candidate.name === poolName);
-    if (pool === undefined) throw new Error(`No pool "${poolName}" serves the model "${model}"`);
-    if (this.#workers.has(config.name)) throw new Error(`A worker with the name "${config.name}" is there already`);
-    if (pool.set(role).members.some((member) => member.url === config.url)) {
-      throw new Error(`The pool "${poolName}" has a ${role} worker with that address already`);
+    if (pool === undefined) throw new JoinError("unknown", `No pool "${poolName}" serves the model "${model}"`);
+    if (this.#workers.has(config.name))
+      throw new JoinError("taken", `A worker with the name "${config.name}" is there already`);
+    // One engine is one worker of a pool, whatever its role (contract section 2).
+    if ([...pool.prefill, ...pool.decode, ...pool.workers].some((member) => member.url === config.url)) {
+      throw new JoinError("taken", `The pool "${poolName}" has a worker with that address already`);
     }
-    const worker = this.#join(pool, role, config, apiKey);
+    const worker = this.#join(pool, role, config, apiKey, origin);
     this.#joined.add(worker);
     return worker;
   }
@@ -159,6 +173,13 @@ export class Fleet {
       if (pool.set(worker.role).remove(worker)) pool.policy(worker.role).forget?.(worker);
     }
     return true;
+  }
+
+  /** New settings for a worker that joined at run time; its counters stay. False: no such worker. */
+  configure(name: string, config: WorkerConfig, apiKey: string | undefined): boolean {
+    const worker = this.#workers.get(name);
+    worker?.configure(settingsOf(config, apiKey));
+    return worker !== undefined;
   }
 
   /** Gives a worker nothing new. It is drained when its `load.requests` is 0. Undefined: no such worker. */
@@ -252,7 +273,13 @@ export class Fleet {
     };
   }
 
-  #join(pool: Pool, role: WorkerRole, config: WorkerConfig, apiKey: string | undefined): Worker {
+  #join(
+    pool: Pool,
+    role: WorkerRole,
+    config: WorkerConfig,
+    apiKey: string | undefined,
+    origin: WorkerOrigin = "config",
+  ): Worker {
     const worker = new Worker({
       ...settingsOf(config, apiKey),
       name: config.name,
@@ -264,6 +291,7 @@ export class Fleet {
       breaker: this.#config.breaker,
       health: this.#config.health,
       events: this.#options.events,
+      origin,
     });
     pool.set(role).add(worker);
     this.#workers.set(worker.name, worker);
@@ -274,7 +302,7 @@ export class Fleet {
 function settingsOf(
   config: WorkerConfig,
   apiKey: string | undefined,
-): { weight: number; apiKey: string | undefined; target: LegTarget } {
+): { weight: number; apiKey: string | undefined; target: ConfiguredTarget } {
   const { bootstrapHost, bootstrapPort, dpSize, engineId, kvHost, kvPort, tpSize, ppSize } = config;
   return {
     weight: config.weight,

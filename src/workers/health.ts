@@ -9,7 +9,10 @@ export interface ProbePlan {
   timeoutMs: number;
 }
 
-/** SGLang's `/health` runs a one-token request: a second at best, and behind the queue when the engine is busy. */
+/**
+ * SGLang's `/health` runs a one-token request: a second at best, and behind the queue when the engine is busy. So it is not what a
+ * worker that serves is asked every few seconds (`/ready`), but what one that was down has to pass before requests come back.
+ */
 const PATIENT_TIMEOUT_MS = 20_000;
 
 /** What probes said is trusted for three intervals, at least this long: where probes ride on requests, a quiet hour makes them stale. */
@@ -74,7 +77,9 @@ export class WorkerHealth {
   /** Path and patience of the next probe. */
   plan(): ProbePlan {
     const { path, timeoutMs } = this.#config;
-    const chosen = path ?? (this.#engine === "sglang" && !this.#noReady ? "/ready" : "/health");
+    // A scheduler that hangs still answers `/ready`; only a token proves that a worker may be let in again.
+    const cheap = this.#engine === "sglang" && this.#up && !this.#noReady;
+    const chosen = path ?? (cheap ? "/ready" : "/health");
     const patient = this.#engine === "sglang" && chosen === "/health";
     return { path: chosen, timeoutMs: patient ? Math.max(timeoutMs, PATIENT_TIMEOUT_MS) : timeoutMs };
   }

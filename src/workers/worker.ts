@@ -12,12 +12,27 @@ export interface WorkerLoad {
   tokens: number;
 }
 
+/** How a worker came in: with the configuration, through the admin routes, or as an address of a `dns+` worker. */
+export type WorkerOrigin = "config" | "api" | "dns";
+
+/** A target as configured: what an engine tells about itself may be left open. */
+export type ConfiguredTarget = Omit<LegTarget, "bootstrapPort" | "dpSize"> & {
+  bootstrapPort: number | undefined;
+  dpSize: number | undefined;
+};
+
+/** What the engine told about itself; fills in what the configuration leaves open, and never overrules it. */
+export interface Told {
+  bootstrapPort?: number | undefined;
+  dpSize?: number | undefined;
+}
+
 /** What may change while the worker stays the same one. */
 export interface WorkerSettings {
   weight: number;
   /** Sent as `authorization: Bearer`; undefined: the client's own header rules (contract section 7). */
   apiKey: string | undefined;
-  target: LegTarget;
+  target: ConfiguredTarget;
 }
 
 export interface WorkerOptions extends WorkerSettings {
@@ -31,6 +46,8 @@ export interface WorkerOptions extends WorkerSettings {
   breaker: BreakerConfig;
   health: HealthConfig;
   events?: WorkerEvents | undefined;
+  /** Default `config`. */
+  origin?: WorkerOrigin | undefined;
 }
 
 /** For metrics and the log. They must not throw. */
@@ -38,6 +55,10 @@ export interface WorkerEvents {
   onBreaker?(worker: Worker, to: BreakerState, from: BreakerState): void;
   onHealth?(worker: Worker, healthy: boolean): void;
 }
+
+/** What holds when neither the configuration nor the engine says otherwise (SGLang's and Mooncake's own defaults). */
+export const BOOTSTRAP_PORT = 8998;
+export const DP_SIZE = 1;
 
 /** Back-pressure without a Retry-After, and the most that one is believed. */
 const DEFAULT_AVOID_MS = 1_000;
@@ -54,6 +75,7 @@ export class Worker {
   readonly model: string;
   readonly pool: string;
   readonly engine: EngineName;
+  readonly origin: WorkerOrigin;
   /** Equal in every process and isolate for the same worker: what rendezvous hashing ranks by. */
   readonly hash: number;
   readonly load: WorkerLoad = { requests: 0, tokens: 0 };
@@ -70,6 +92,8 @@ export class Worker {
   onChange: () => void = ignore;
   #draining = false;
   #healthy = true;
+  #configured: ConfiguredTarget;
+  #told: Told = {};
 
   constructor(options: WorkerOptions) {
     this.name = options.name;
@@ -80,7 +104,9 @@ export class Worker {
     this.engine = options.engine;
     this.weight = options.weight;
     this.apiKey = options.apiKey;
-    this.target = options.target;
+    this.origin = options.origin ?? "config";
+    this.#configured = options.target;
+    this.target = merged(options.target, this.#told);
     this.hash = hashText(options.url);
     const { events } = options;
     this.breaker = new Breaker(options.breaker, (to, from) => {
@@ -152,10 +178,35 @@ export class Worker {
   configure(settings: WorkerSettings): void {
     this.weight = settings.weight;
     this.apiKey = settings.apiKey;
-    // What the Mooncake query told is knowledge, not configuration: it stays.
-    this.target = { ...settings.target, mooncake: settings.target.mooncake ?? this.target.mooncake };
+    this.#configured = settings.target;
+    this.#retarget();
     this.onChange();
   }
+
+  /** What the configuration itself says of the target. */
+  get configured(): ConfiguredTarget {
+    return this.#configured;
+  }
+
+  /** Takes over what the engine told about itself; it replaces what it told before. */
+  learn(told: Told): void {
+    this.#told = told;
+    this.#retarget();
+  }
+
+  #retarget(): void {
+    // What the Mooncake query told is knowledge, not configuration: it stays.
+    const mooncake = this.#configured.mooncake ?? this.target.mooncake;
+    this.target = { ...merged(this.#configured, this.#told), mooncake };
+  }
+}
+
+function merged(configured: ConfiguredTarget, told: Told): LegTarget {
+  return {
+    ...configured,
+    bootstrapPort: configured.bootstrapPort ?? told.bootstrapPort ?? BOOTSTRAP_PORT,
+    dpSize: configured.dpSize ?? told.dpSize ?? DP_SIZE,
+  };
 }
 
 /** FNV-1a over the text's UTF-16 units: 32 bits. */

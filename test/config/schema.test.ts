@@ -64,8 +64,6 @@ describe("defaults", () => {
           name: "prefill-1",
           weight: 1,
           bootstrapHost: "a",
-          bootstrapPort: 8998,
-          dpSize: 1,
           kvPort: 5600,
           tpSize: 1,
           ppSize: 1,

@@ -70,6 +70,29 @@ describe("WorkerHealth", () => {
     expect(health.healthy(6)).toBe(false);
   });
 
+  test("sglang that is down has to prove itself with a token at /health; up again, /ready is enough", () => {
+    const health = new WorkerHealth("sglang", { ...healthConfig, failures: 1 });
+    expect(health.begin(0).path).toBe("/ready");
+    health.report(down, 1);
+    expect(health.healthy(1)).toBe(false);
+    expect(health.begin(5000)).toEqual({ path: "/health", timeoutMs: 20_000 });
+    health.report({ kind: "answer", status: 503 }, 5001);
+    expect(health.healthy(5001)).toBe(false);
+    expect(health.begin(10_000).path).toBe("/health");
+    health.report(ok, 10_001);
+    expect(health.healthy(10_001)).toBe(true);
+    expect(health.plan()).toEqual({ path: "/ready", timeoutMs: 2000 });
+  });
+
+  test("a configured path is asked of a worker that is down too, and the other engines keep theirs", () => {
+    const live = new WorkerHealth("sglang", { ...healthConfig, failures: 1, path: "/live" });
+    probe(live, down, 0);
+    expect(live.plan()).toEqual({ path: "/live", timeoutMs: 2000 });
+    const vllm = new WorkerHealth("vllm", { ...healthConfig, failures: 1 });
+    probe(vllm, down, 0);
+    expect(vllm.plan()).toEqual({ path: "/health", timeoutMs: 2000 });
+  });
+
   test("a configured path is asked on every engine; the others default to /health", () => {
     expect(new WorkerHealth("sglang", { ...healthConfig, path: "/live" }).plan()).toEqual({
       path: "/live",
