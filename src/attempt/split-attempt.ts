@@ -265,10 +265,12 @@ export class SplitAttempt {
         else side.leg.close(reason);
         return;
       }
-      if (gone && this.#handoff !== undefined) return this.#releaseHandoff(this.#handoff);
-      if (gone && this.#pool.cancel === "deferred" && this.#completion !== undefined) return this.#releaseWhenGiven();
-      prefillLeg?.close(reason);
-      this.#abandonLeases();
+      if (gone && this.#handoff !== undefined) this.#releaseHandoff(this.#handoff);
+      else if (gone && this.#pool.cancel === "deferred" && this.#completion !== undefined) this.#releaseWhenGiven();
+      else {
+        prefillLeg?.close(reason);
+        this.#abandonLeases();
+      }
       return;
     }
     const { tailMs } = this.#services.config.timeouts;
@@ -313,7 +315,10 @@ export class SplitAttempt {
   /** The release request: decode's body cut to one token, closed at its answer, after two seconds at the latest. */
   #releaseHandoff(handoff: Handoff): void {
     const request = handoff.plan.release?.(handoff.params);
-    if (request === undefined) return this.#abandonLeases();
+    if (request === undefined) {
+      this.#abandonLeases();
+      return;
+    }
     const { clock, telemetry } = this.#services;
     const leg = this.#leg("decode", request);
     leg.onClosed(() => this.#decode.release());
