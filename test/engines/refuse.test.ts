@@ -1,0 +1,169 @@
+import { describe, expect, test } from "bun:test";
+import { asksInputLogprobs, asksSingleToken } from "../../src/engines/asks.ts";
+import type { EngineName } from "../../src/engines/dialect.ts";
+import { aggregatedLeg, openai } from "../../src/engines/openai.ts";
+import { dialectFor } from "../../src/engines/registry.ts";
+import { countPrompts, countSamples } from "../../src/engines/sequences.ts";
+import { scanObject } from "../../src/json/scan.ts";
+import type { Api } from "../../src/sse/api.ts";
+import { request, target } from "./request.ts";
+
+const sglang = dialectFor("sglang");
+const vllm = dialectFor("vllm");
+const trtllm = dialectFor("trtllm");
+const all = [sglang, vllm, trtllm];
+
+describe("prompts of a body", () => {
+  test.each<[Api, string, number]>([
+    ["completions", '{"prompt":"a"}', 1],
+    ["completions", '{"prompt":["a","b"]}', 2],
+    ["completions", '{"prompt":[ "a" ]}', 1],
+    ["completions", '{"prompt":[1,2,3]}', 1],
+    ["completions", '{"prompt":[\t-1]}', 1],
+    ["completions", '{"prompt":[[1,2],[3]]}', 2],
+    ["completions", '{"prompt":[[1,2]]}', 1],
+    ["completions", '{"prompt":[]}', 0],
+    ["completions", '{"prompt":[ ]}', 0],
+    ["completions", '{"prompt":null,"prompt_embeds":"x"}', 1],
+    ["completions", '{"prompt":"a","prompt":["a","b"]}', 2],
+    ["completions", "{}", 1],
+    ["generate", '{"text":["a","b","c"]}', 3],
+    ["generate", '{"text":null,"input_ids":[[1],[2]]}', 2],
+    ["generate", '{"input_ids":[1,2]}', 1],
+    ["generate", '{"input_embeds":[[0.1,0.2],[0.3,0.4]]}', 1],
+    ["generate", '{"input_embeds":[[[0.1],[0.2]],[[0.3]]]}', 2],
+    ["generate", '{"text":[]}', 0],
+    ["chat", '{"messages":[{},{}],"prompt":["a","b"]}', 1],
+    ["responses", '{"input":[{},{}]}', 1],
+    ["messages", '{"messages":[]}', 1],
+  ])("%s %s: %d", (api, body, count) => {
+    expect(countPrompts(api, scanObject(body)).count).toBe(count);
+  });
+
+  test.each<[Api, string, number]>([
+    ["chat", '{"n":3}', 3],
+    ["chat", '{"n":"3"}', 3],
+    ["chat", '{"n":null}', 1],
+    ["chat", '{"n":0}', 1],
+    ["chat", '{"n":"x"}', 1],
+    ["chat", "{}", 1],
+    ["completions", '{"n":1,"n":2}', 2],
+    ["generate", '{"n":5,"sampling_params":{"n":2}}', 2],
+    ["generate", '{"sampling_params":[{"n":1},{"n":4},null]}', 4],
+    ["generate", '{"sampling_params":null}', 1],
+    ["messages", '{"n":5}', 1],
+  ])("samples of %s %s: %d", (api, body, count) => {
+    expect(countSamples(api, scanObject(body))).toBe(count);
+  });
+});
+
+describe("what a split cannot give is a 400 that names the member", () => {
+  const every: [Api, string, string][] = [
+    ["chat", '{"n":2}', "n"],
+    ["completions", '{"prompt":["a","b"]}', "prompt"],
+    ["completions", '{"prompt":[[1],[2]]}', "prompt"],
+    ["completions", '{"prompt":[]}', "prompt"],
+    ["completions", '{"prompt":"a","best_of":3}', "best_of"],
+    ["completions", '{"prompt":"a","echo":true,"logprobs":0}', "echo"],
+  ];
+  const rows: [EngineName, Api, string, string][] = [
+    ...all.flatMap(({ engine }) => every.map((row): [EngineName, Api, string, string] => [engine, ...row])),
+    ["sglang", "generate", '{"text":["a","b"]}', "text"],
+    ["sglang", "generate", '{"input_ids":[]}', "input_ids"],
+    ["sglang", "generate", '{"text":"a","sampling_params":{"n":2}}', "sampling_params"],
+    ["sglang", "responses", '{"input":"a","previous_response_id":"r"}', "previous_response_id"],
+    ["sglang", "responses", '{"input":"a","background":true}', "background"],
+    ["vllm", "responses", '{"input":"a","previous_response_id":"r"}', "previous_response_id"],
+    ["vllm", "responses", '{"input":"a","background":true}', "background"],
+    ["vllm", "generate", '{"text":"a"}', "endpoint"],
+    ["vllm", "chat", '{"use_beam_search":true}', "use_beam_search"],
+    ["vllm", "chat", '{"stream":true,"prompt_logprobs":0}', "prompt_logprobs"],
+    ["vllm", "chat", '{"echo":true,"logprobs":true}', "echo"],
+    ["vllm", "chat", '{"max_tokens":0}', "max_tokens"],
+    ["vllm", "chat", '{"max_completion_tokens":-1}', "max_completion_tokens"],
+    ["trtllm", "responses", '{"input":"a"}', "endpoint"],
+    ["trtllm", "messages", '{"messages":[]}', "endpoint"],
+    ["trtllm", "chat", '{"prompt_logprobs":1}', "prompt_logprobs"],
+    ["trtllm", "chat", '{"use_beam_search":true}', "use_beam_search"],
+    ["openai", "chat", "{}", "endpoint"],
+  ];
+  test.each(rows)("%s: %s %s → %s", (engine, api, body, param) => {
+    expect(dialectFor(engine).refuse(request(body, api))).toMatchObject({
+      code: "invalid_request",
+      status: 400,
+      stage: "router",
+      param,
+    });
+  });
+
+  test.each<[Api, string]>([
+    ["chat", '{"n":1,"messages":[],"stream":true,"logprobs":true,"top_logprobs":2}'],
+    ["chat", '{"prompt_logprobs":null,"echo":true,"use_beam_search":false,"max_tokens":1}'],
+    ["completions", '{"prompt":[1,2],"n":null,"best_of":1,"echo":true,"logprobs":null}'],
+    ["completions", '{"prompt":["a"],"logprobs":5}'],
+  ])("%s %s can be split by every engine", (api, body) => {
+    for (const dialect of all) expect(dialect.refuse(request(body, api))).toBeUndefined();
+  });
+
+  test("vLLM gives prompt_logprobs with a buffered answer; responses that refer to nothing pass", () => {
+    expect(vllm.refuse(request('{"prompt_logprobs":3}'))).toBeUndefined();
+    for (const dialect of [sglang, vllm]) {
+      expect(dialect.refuse(request('{"previous_response_id":null,"background":false}', "responses"))).toBeUndefined();
+    }
+  });
+});
+
+describe("what routes have to know of a body", () => {
+  test.each<[Api, string, boolean]>([
+    ["chat", '{"prompt_logprobs":0}', true],
+    ["chat", '{"prompt_logprobs":null}', false],
+    ["completions", '{"echo":true,"logprobs":0}', true],
+    ["completions", '{"echo":true}', false],
+    ["completions", '{"logprobs":5}', false],
+    ["generate", '{"return_logprob":true}', true],
+    ["generate", '{"return_logprob":true,"logprob_start_len":0}', true],
+    ["generate", '{"return_logprob":true,"logprob_start_len":-1}', false],
+    ["generate", '{"return_logprob":[false,true]}', true],
+    ["generate", '{"return_logprob":false,"prompt_logprobs":1}', false],
+    ["messages", '{"prompt_logprobs":1}', false],
+  ])("input logprobs, %s %s: %p", (api, body, asked) => {
+    expect(asksInputLogprobs(api, scanObject(body))).toBe(asked);
+  });
+
+  test.each<[string, boolean]>([
+    ['{"max_tokens":1}', true],
+    ['{"max_tokens":2}', false],
+    ['{"max_completion_tokens":1,"max_tokens":2}', true],
+    ['{"max_completion_tokens":2,"max_tokens":1}', false],
+    ['{"max_completion_tokens":null,"max_tokens":1}', true],
+    ["{}", false],
+  ])("single token, %s: %p", (body, single) => {
+    expect(asksSingleToken(scanObject(body))).toBe(single);
+  });
+});
+
+describe("the registry", () => {
+  test("gives each connector its dialect, nixl where none is named", () => {
+    const dialects = [
+      dialectFor("vllm"),
+      dialectFor("vllm", "nixl"),
+      dialectFor("vllm", "nixl-push"),
+      dialectFor("vllm", "mooncake"),
+    ];
+    expect(new Set(dialects).size).toBe(3);
+    expect(dialects.map(({ concurrent }) => concurrent)).toEqual([false, false, true, true]);
+    expect(dialectFor("vllm", "nixl")).toBe(dialectFor("vllm"));
+  });
+
+  test("an aggregated request is the client's body less the router's members, under the engines' name", () => {
+    const body = '{"model":"fast", "n":2,"rid":"x","stream":true,"kv_transfer_params":{}}';
+    expect(aggregatedLeg(request(body, "chat", { engineModel: '"m"' }))).toEqual({
+      path: "/v1/chat/completions",
+      body: '{"model":"m", "n":2,"stream":true}',
+    });
+    expect(aggregatedLeg(request('{"a":1}')).body).toBe('{"a":1}');
+    expect(() => openai.plan(request("{}"), target, "id")).toThrow(
+      expect.objectContaining({ code: "invalid_request" }),
+    );
+  });
+});
