@@ -13,7 +13,7 @@ function message(error: FrameError): string {
 
 // `JSON.stringify` escapes CR and LF, so each frame is one data line whatever an engine's message holds.
 
-/** chat/completions, completions, /generate: no `event` line (openai-python would not look into it) and no `choices` (AI SDK would ignore it). */
+/** chat/completions, completions, /generate: no `event` line (openai-python would not look into it) and no `choices` (some versions of the AI SDK would ignore it). */
 export function openAiFrame(error: FrameError): string {
   const { type, code, param, stage } = error;
   return `data: ${JSON.stringify({ error: { message: message(error), type, code, param, stage } })}\n\n`;

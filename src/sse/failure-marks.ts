@@ -58,7 +58,7 @@ export function eventFailure(
 
 /**
  * `{"error":{message,…}}` in the form the client libraries raise on: a `message` that is there, names that pass the AI SDK's schema, and no
- * `choices` beside it (with them the AI SDK ignores the error).
+ * `choices` beside it (some versions of the AI SDK take such an event for an ordinary chunk).
  */
 export function isNestedError(value: Members): boolean {
   const { error } = value;

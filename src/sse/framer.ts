@@ -7,11 +7,11 @@ const CR = 13;
  * afterwards: blocks are views of them wherever possible.
  */
 export class SseFramer {
+  // Either a view of somebody's chunk, exactly `#size` long, or a buffer of ours that may have room behind `#size`.
   #held: Uint8Array | undefined;
   #size = 0;
-  /** `#held` is a buffer of ours that may be appended to, not a view of somebody's chunk. */
-  #owned = false;
-  // The last two bytes that came. All that a line end in the next chunk depends on. A stream starts as if after a blank line.
+  // The last two bytes that came: all that a line end in the next chunk depends on. The one before the last matters after a CR only, so the
+  // fast path leaves it. A stream starts as if after a blank line.
   #last = LF;
   #beforeLast = LF;
 
@@ -30,7 +30,6 @@ export class SseFramer {
     // half of a CRLF cut in two), so the second is a blank line: the block ends here, and with nothing held it is the chunk itself.
     if (length > 1 && this.#size === 0 && chunk[length - 1] === LF && chunk[length - 2] === LF) {
       this.#last = LF;
-      this.#beforeLast = LF;
       return chunk;
     }
     return this.#cut(chunk);
@@ -99,11 +98,10 @@ export class SseFramer {
     if (this.#size === 0) {
       this.#held = piece;
     } else {
-      if (!this.#owned || this.#held!.length < size) {
+      if (this.#held!.length < size) {
         const grown = new Uint8Array(size * factor);
         grown.set(this.#held!.subarray(0, this.#size));
         this.#held = grown;
-        this.#owned = true;
       }
       this.#held!.set(piece, this.#size);
     }
@@ -112,7 +110,6 @@ export class SseFramer {
 
   #forget(): void {
     this.#held = undefined;
-    this.#owned = false;
     this.#size = 0;
   }
 }

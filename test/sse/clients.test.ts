@@ -144,7 +144,6 @@ describe("what is called nested is what the chat clients raise on as it is", () 
 
   test.each([
     'data: {"object":"error","message":"x","code":500}\n\n',
-    'data: {"choices":[{"index":0,"delta":{},"finish_reason":null}],"error":{"message":"m"}}\n\n',
     'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}\n\n',
     'data: {"error":{"message":"m","type":7}}\n\n',
   ])("rewritten, since one of them would not say it: %j", async (frame) => {

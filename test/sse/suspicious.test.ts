@@ -47,6 +47,17 @@ describe("suspicious", () => {
     });
   }
 
+  test.each([
+    'data: {"choices":[]}\r\r: c\n\n',
+    'data: {"choices":[]}\r\rdata: [DONE]\n\n',
+    'data: {"choices":[]}\revent: error\n\n',
+    'data: {"choices":[]}\n:',
+    "\uFEFF: c\n\n",
+    "\uFEFF:\r\r",
+  ])("a second line is seen even where the block looks like one line of JSON: %j", (text) => {
+    for (const name of apis) expect(streamApis[name].suspicious(latin1Of(bytesOf(text)))).toBe(true);
+  });
+
   const quiet: [Api, string][] = [
     [
       "chat",
