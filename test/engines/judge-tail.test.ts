@@ -158,6 +158,7 @@ describe("a good answer", () => {
     ["chat that ended early", "chat", chatAnswer("stop")],
     ["white space before it", "chat", ` \n \r\n ${JSON.stringify(chatAnswer("length"))}`],
     ["comments before it", "chat", `: wait\n\n: wait\n\n${JSON.stringify(chatAnswer("length"))}`],
+    ["a byte order mark before it", "chat", `\ufeff${JSON.stringify(chatAnswer("length"))}`],
     ["error: null", "chat", chatAnswer("length", { error: null })],
     [
       "a text that speaks of errors",
