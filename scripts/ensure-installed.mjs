@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 if (!existsSync(join(root, "node_modules", ".bin", "bun"))) {
   console.error("installing dependencies (once) …");
-  const done = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  const done = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
+    cwd: root,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   if (done.status !== 0) process.exit(done.status ?? 1);
 }

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { createApp } from "./app.ts";
-import type { BackgroundPort, Call } from "./attempt/call.ts";
+import type { BackgroundPort } from "./attempt/call.ts";
 import type { Services } from "./attempt/services.ts";
 import { checkConfig, parseConfig, resolveSecrets, type Secrets } from "./config/load.ts";
 import type { RouterConfig } from "./config/schema.ts";
@@ -10,7 +10,7 @@ import type { Transport } from "./legs/transport.ts";
 import { KeyRing } from "./middleware/key-ring.ts";
 import { Router } from "./router.ts";
 import { clientStream } from "./routes/client-stream.ts";
-import type { RouteDeps } from "./routes/deps.ts";
+import type { RouteDeps, Running } from "./routes/deps.ts";
 import { PromiseSet, waitUntilPort } from "./runtime/background.ts";
 import type { Clock } from "./runtime/clock.ts";
 import { CoarseClock } from "./runtime/coarse-clock.ts";
@@ -86,7 +86,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
   const admission = new Admission(config.limits, clock);
   const ownBackground = new PromiseSet();
-  const calls = new Set<Call>();
+  const calls = new Set<Running>();
   let down = false;
   telemetry.observeFleet(() => ({
     workers: snapshot(fleet, clock.now()).models.flatMap((model) =>

@@ -27,8 +27,11 @@ export class Call {
   totalDeadlineAt = 0;
   /** Why the call was stopped from outside: its client left, or the router shuts down. */
   stopped: ClientGone | Failure | undefined;
-  /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
-  statusCommitted = false;
+  /** What the response ended with; undefined: well, or not yet. */
+  outcome: Failure | ClientGone | undefined;
+  /** The whole of which this is a part (`part`). */
+  #whole: Call | undefined;
+  #statusCommitted = false;
   #stopListeners: (((why: ClientGone | Failure) => void) | undefined)[] = [];
   #doneListeners: (() => void)[] = [];
   #done = false;
@@ -45,6 +48,26 @@ export class Call {
     this.record = options.record;
     this.choice = options.choice;
     this.background = options.background;
+  }
+
+  /**
+   * One part of a request that is split into several (`fanout/`): a request, deadlines and an end of its own; record, headers and
+   * background are shared. Whoever makes it stops it when the whole is stopped. How the whole ends is not a part's to say.
+   */
+  part(request: GenerationRequest, choice: ChoiceInput): Call {
+    const { outgoing, record, background } = this;
+    const part = new Call({ request, outgoing, record, choice, background });
+    part.#whole = this;
+    return part;
+  }
+
+  /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
+  get statusCommitted(): boolean {
+    return this.#whole?.statusCommitted ?? this.#statusCommitted;
+  }
+
+  set statusCommitted(committed: boolean) {
+    this.#statusCommitted = committed;
   }
 
   /** The client has left: by the response stream's cancel, or the request's signal, whichever tells first. */
@@ -79,6 +102,16 @@ export class Call {
   done(outcome: Failure | ClientGone | undefined): void {
     if (this.#done) return;
     this.#done = true;
+    this.outcome = outcome;
+    if (this.#whole === undefined) this.#tell(outcome);
+    for (const fn of this.#doneListeners) fn();
+  }
+
+  onDone(fn: () => void): void {
+    this.#doneListeners.push(fn);
+  }
+
+  #tell(outcome: Failure | ClientGone | undefined): void {
     const { record } = this;
     if (outcome instanceof ClientGone) {
       record.outcome = "client_cancel";
@@ -87,15 +120,11 @@ export class Call {
       record.stage = outcome.stage;
       record.outcome = outcomeOf(outcome);
     } else if (record.outcome === "") record.outcome = "success";
-    for (const fn of this.#doneListeners) fn();
-  }
-
-  onDone(fn: () => void): void {
-    this.#doneListeners.push(fn);
   }
 }
 
-function outcomeOf(failure: Failure): RequestRecord["outcome"] {
+/** A failure as the metrics and the log name it. */
+export function outcomeOf(failure: Failure): RequestRecord["outcome"] {
   switch (failure.code) {
     case "prefill_timeout":
     case "decode_timeout":

@@ -1,6 +1,6 @@
 import type { LegRequest } from "../engines/dialect.ts";
 import { Leg } from "../legs/leg.ts";
-import { legTraceparent } from "../telemetry/trace-context.ts";
+import { legTrace } from "../legs/leg-trace.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Call } from "./call.ts";
 import type { Services } from "./services.ts";
@@ -22,7 +22,7 @@ export function openLeg(
     ...call.outgoing,
     ...request.headers,
     "x-request-id": id,
-    traceparent: legTraceparent(record, span),
+    ...legTrace(record, span),
   };
   if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
   return new Leg({

@@ -291,10 +291,13 @@ export class SplitAttempt {
     if (this.#decodeSide === undefined) this.#decode.release();
   }
 
+  /** `anytime` closes prefill at once; its answer may have come in this very tick, and then there are blocks to release all the same. */
   #releaseWhenGiven(): void {
     const { clock, config } = this.#services;
     const leg = this.#prefillLeg!;
-    const stop = config.timeouts.tailMs > 0 ? clock.after(config.timeouts.tailMs, () => leg.close("client")) : nothing;
+    const { tailMs } = config.timeouts;
+    const waits = this.#pool.cancel === "deferred" && tailMs > 0;
+    const stop = waits ? clock.after(tailMs, () => leg.close("client")) : nothing;
     const given = this.#completion!.then(
       (completion) => {
         stop();
@@ -309,7 +312,7 @@ export class SplitAttempt {
       },
     );
     this.#call.background.run(given);
-    if (config.timeouts.tailMs === 0) leg.close("client");
+    if (!waits) leg.close("client");
   }
 
   /** The release request: decode's body cut to one token, closed at its answer, after two seconds at the latest. */

@@ -12,8 +12,9 @@ const MODEL = "demo-model";
 const QUESTION = "What runs under the bridge?";
 const WORKERS = 2;
 const FIRST_BOOTSTRAP_PORT = 8998;
-/** Slow enough to be seen, quick enough not to bore: about thirty tokens a second. */
-const TIMING = { prefillMsPerToken: 2, itlMs: 35, transferMs: 5 };
+/** Slow enough to be seen, quick enough not to bore: about twenty tokens a second, two seconds an answer. */
+const TIMING = { prefillMsPerToken: 2, itlMs: 45, transferMs: 5 };
+const ANSWER_TOKENS = 40;
 /** Running answers get so long to end after Ctrl-C: each then has its error frame, nobody waits. */
 const SHUTDOWN_MS = 200;
 const DEFAULT_PORT = 8000;
@@ -60,7 +61,7 @@ async function startEngines(engines: SimulatorServer[]): Promise<DemoPool> {
   const fabric = createFabric();
   const pool: DemoPool = { prefill: [], decode: [] };
   for (let index = 0; index < WORKERS; index++) {
-    const common = { engine: "sglang", model: MODEL, fabric, timing: TIMING } as const;
+    const common = { engine: "sglang", model: MODEL, fabric, timing: TIMING, answerTokens: ANSWER_TOKENS } as const;
     const bootstrapPort = FIRST_BOOTSTRAP_PORT + index;
     const prefill = await serveSimulator(
       createSimulatedEngine({ ...common, role: "prefill", sidePort: bootstrapPort }),

@@ -110,7 +110,10 @@ export class Leg {
     // Native and in one go when the length is known to be bearable: a reader loop costs several promises.
     if (length <= limit) {
       try {
-        const text = await response.text();
+        const whole = response.text();
+        // So that a lingering close waits for it too.
+        this.#pending = whole;
+        const text = await whole;
         this.#end();
         return { text, truncated: false };
       } catch (error) {

@@ -27,7 +27,10 @@ const STAYS_BEHIND = new Set([
   "repr-digest",
   "forwarded",
   "x-request-id",
+  // What of a trace goes on is decided once (`legTrace`); an invalid one goes nowhere.
   "traceparent",
+  "tracestate",
+  "baggage",
   "x-data-parallel-rank",
 ]);
 const STAYS_BEHIND_PREFIX = /^x-(?:forwarded|override|prefiller|dynamo|smg|router)-/;

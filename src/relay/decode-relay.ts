@@ -74,6 +74,7 @@ export class DecodeRelay {
   #reading = false;
   #held: SeenEvent[] = [];
   #heldBytes = 0;
+  #heldEvents = 0;
   #out: Uint8Array[] = [];
   #tail: PrefillTail | undefined;
   #commit: { resolve: () => void; reject: (error: unknown) => void } | undefined;
@@ -248,7 +249,7 @@ export class DecodeRelay {
     if (
       this.#state === "holding" &&
       !this.#awaitingTail() &&
-      (this.#held.length >= HELD_EVENTS || this.#heldBytes >= HELD_BYTES)
+      (this.#heldEvents >= HELD_EVENTS || this.#heldBytes >= HELD_BYTES)
     ) {
       this.#commitNow();
     }
@@ -298,13 +299,17 @@ export class DecodeRelay {
 
   /** Decode says it is done. That is true once prefill is (or its bound has passed). */
   #success(): void {
-    if (this.#o.task === undefined || this.#o.task.outcome !== null || this.#o.limits.settleMs <= 0) {
+    const { task, editor, limits } = this.#o;
+    // What the client asked prefill for is worth waiting for: such an answer has no bound but prefill's own.
+    const needed = editor?.needsTail === true;
+    if (task === undefined || task.outcome !== null || (limits.settleMs <= 0 && !needed)) {
       this.#release();
       return;
     }
     this.#state = "settling";
     this.#settleSince = this.#o.clock.now();
-    this.#stopSettle = this.#o.clock.after(this.#o.limits.settleMs, () => {
+    if (needed) return;
+    this.#stopSettle = this.#o.clock.after(limits.settleMs, () => {
       if (this.#state !== "settling") return;
       this.#o.observer.settleWaited(this.#o.clock.now() - this.#settleSince, false);
       this.#release();
@@ -382,6 +387,8 @@ export class DecodeRelay {
   #hold(seen: SeenEvent): void {
     this.#held.push(seen);
     this.#heldBytes += seen.bytes.length;
+    // A comment is not an event: an engine's pings must not commit a status.
+    if (seen.parsed.data !== undefined) this.#heldEvents++;
   }
 
   #commitNow(): void {

@@ -30,7 +30,7 @@ export function withData(event: SeenEvent, data: string): Uint8Array {
   const old = event.parsed.data ?? "";
   const at = text.indexOf(old);
   if (at >= 0 && old !== "") return encoder.encode(text.slice(0, at) + data + text.slice(at + old.length));
-  // Data over several lines: kept lines first, then the new data as one line.
+  // Data over several lines: kept lines first, then the new data as one line. A line end in JSON is white space between its tokens.
   const kept = text.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith("data"));
-  return encoder.encode(`${kept.map((line) => `${line}\n`).join("")}data: ${data}\n\n`);
+  return encoder.encode(`${kept.map((line) => `${line}\n`).join("")}data: ${data.replaceAll("\n", " ")}\n\n`);
 }

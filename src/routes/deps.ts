@@ -1,10 +1,17 @@
 import type { ClientSource } from "../attempt/answer.ts";
-import type { BackgroundPort, Call } from "../attempt/call.ts";
+import type { BackgroundPort } from "../attempt/call.ts";
 import type { Services } from "../attempt/services.ts";
 import type { Secrets } from "../config/load.ts";
+import type { Failure } from "../errors/failure.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
 import type { Router } from "../router.ts";
 import type { Admission } from "../workers/admission.ts";
+
+/** A request in progress, as shutdown sees it. */
+export interface Running {
+  /** Ends it from outside; what can still be told to its client is this failure. */
+  stop(why: Failure): void;
+}
 
 /** What the routes are made of. One per app. */
 export interface RouteDeps {
@@ -13,8 +20,8 @@ export interface RouteDeps {
   admission: Admission;
   keys: KeyRing;
   secrets: Secrets;
-  /** Calls whose response is not over; shutdown ends them. */
-  calls: Set<Call>;
+  /** Requests to engines whose response is not over; shutdown ends them. */
+  calls: Set<Running>;
   shuttingDown(): boolean;
   /** A response body from a source; runtimes have faster ways than the portable one. */
   clientStream(source: ClientSource, left: () => void): BodyInit;

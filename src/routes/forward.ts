@@ -1,17 +1,20 @@
 import type { Context } from "hono";
 import { blame } from "../attempt/blame.ts";
+import { outcomeOf } from "../attempt/call.ts";
 import { ownedMembers } from "../engines/owned.ts";
-import { Failure } from "../errors/failure.ts";
+import { ClientGone, Failure } from "../errors/failure.ts";
 import { splice } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
-import { Leg } from "../legs/leg.ts";
+import { type CloseReason, Leg } from "../legs/leg.ts";
+import { legTrace } from "../legs/leg-trace.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
-import { legTraceparent } from "../telemetry/trace-context.ts";
+import type { Permit } from "../workers/admission.ts";
 import { choose } from "../workers/choose.ts";
-import type { RouteDeps } from "./deps.ts";
+import { admit } from "./admit.ts";
+import type { RouteDeps, Running } from "./deps.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
 import { modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
@@ -30,7 +33,7 @@ export const FORWARDED = [
 const ANSWER_BYTES = 268_435_456;
 
 export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps): (c: Context) => Promise<Response> {
-  const { services, keys, admission } = deps;
+  const { services, keys, admission, calls } = deps;
   const { config, telemetry, clock, fleet, transport } = services;
 
   return async function forward(c) {
@@ -38,13 +41,22 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
     const record = telemetry.newRecord();
     record.id = requestId(headers);
     record.route = path;
-    let release = () => {};
+    const { signal } = c.req.raw;
+    let permit: Permit | undefined;
+    // Whatever ends this request from outside, and the leg it then has to close.
+    let stopped: ClientGone | Failure | undefined;
+    let closeLeg: ((reason: CloseReason) => void) | undefined;
+    const running: Running = { stop };
+    const left = () => stop(new ClientGone());
+    function stop(why: ClientGone | Failure): void {
+      stopped ??= why;
+      closeLeg?.(why instanceof ClientGone ? "client" : "shutdown");
+    }
     try {
       const client = await keys.client(headers);
-      const entered = admission.enter();
-      if ("refusal" in entered) throw entered.refusal;
-      const permit = "permit" in entered ? entered.permit : await entered.waiting.permit;
-      release = () => permit.release();
+      permit = await admit(admission, headers, signal);
+      calls.add(running);
+      signal.addEventListener("abort", left, { once: true });
       record.admittedAt = clock.now();
       const doc = scanBody(await readJsonBody(c.req.raw, config.limits.bodyBytes));
       const name = modelOf(doc);
@@ -70,14 +82,22 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       record.outcome = "success";
       return response;
     } catch (error) {
-      const failure = asFailure(error);
-      record.status = failure.status;
-      record.code = failure.code;
-      record.stage = failure.stage;
-      record.outcome = failure.stage === "decode" ? "decode_failed" : "rejected";
-      return errorResponse(failure, { requestId: record.id, mask: telemetry.mask });
+      const outcome = stopped ?? (error instanceof ClientGone ? error : asFailure(error));
+      if (outcome instanceof ClientGone) {
+        record.status = 499;
+        record.outcome = "client_cancel";
+        // Nobody reads this; it only has to be a response.
+        return new Response(null, { status: 499 });
+      }
+      record.status = outcome.status;
+      record.code = outcome.code;
+      record.stage = outcome.stage;
+      record.outcome = outcomeOf(outcome);
+      return errorResponse(outcome, { requestId: record.id, mask: telemetry.mask });
     } finally {
-      release();
+      signal.removeEventListener("abort", left);
+      calls.delete(running);
+      permit?.release();
       record.finishedAt = clock.now();
       telemetry.done(record);
     }
@@ -121,7 +141,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         headers: {
           ...outgoingHeaders(client, { clientChecked: !keys.open }),
           "x-request-id": newSpanId() + newSpanId(),
-          traceparent: legTraceparent(record, ""),
+          ...legTrace(record, ""),
           ...(worker.apiKey === undefined ? {} : { authorization: `Bearer ${worker.apiKey}` }),
         },
         body,
@@ -131,8 +151,8 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       });
       const stopLimit =
         config.timeouts.totalMs > 0 ? clock.after(config.timeouts.totalMs, () => leg.close("deadline")) : () => {};
-      const left = () => leg.close("client");
-      c.req.raw.signal.addEventListener("abort", left, { once: true });
+      closeLeg = (reason) => leg.close(reason);
+      if (stopped !== undefined || signal.aborted) leg.close("client");
       try {
         const response = await leg.open();
         const { text } = await leg.text(response, ANSWER_BYTES);
@@ -159,11 +179,10 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
                 message: `No complete answer within ${config.timeouts.totalMs} ms`,
               })
             : asFailure(error);
-        if (leg.closed !== "client") blame(worker, failure, clock.now());
+        if (leg.closed === undefined || leg.closed === "deadline") blame(worker, failure, clock.now());
         throw failure;
       } finally {
         stopLimit();
-        c.req.raw.signal.removeEventListener("abort", left);
         lease.release();
       }
     }

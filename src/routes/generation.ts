@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { Call } from "../attempt/call.ts";
+import { Call, outcomeOf } from "../attempt/call.ts";
 import { ClientGone, Failure } from "../errors/failure.ts";
 import { rawValue, readString } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
@@ -7,10 +7,11 @@ import { jsonString } from "../json/text.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
 import type { Api } from "../sse/api.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
-import { type Permit, requestPriority } from "../workers/admission.ts";
+import type { Permit } from "../workers/admission.ts";
 import type { ResolvedModel } from "../workers/fleet.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
 import { sessionKey } from "../workers/session-key.ts";
+import { admit } from "./admit.ts";
 import type { RouteDeps } from "./deps.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
@@ -43,7 +44,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
     try {
       const client = await keys.client(headers);
       if (client !== undefined) record.clientKey = client.name;
-      permit = await admit(headers);
+      const admitted = admit(admission, headers, request.signal);
+      permit = admitted instanceof Promise ? await admitted : admitted;
       record.admittedAt = clock.now();
       const text = await readJsonBody(request, config.limits.bodyBytes);
       record.bytesIn = text.length;
@@ -72,24 +74,17 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
     } catch (error) {
       const failure = error instanceof ClientGone ? clientGone() : asFailure(error);
       record.status = error instanceof ClientGone ? 499 : failure.status;
-      if (failure.code === "internal") {
+      if (failure.code === "internal" && !(error instanceof ClientGone)) {
         telemetry.log.event("error", "internal", { request: record.id, error: failure.cause });
       }
       if (call !== undefined) call.done(error instanceof ClientGone ? error : failure);
       else {
-        refuse(record, failure);
+        refuse(record, failure, error instanceof ClientGone);
         permit?.release();
       }
       return errorResponse(failure, { requestId: record.id, anthropic: api === "messages", mask: telemetry.mask });
     }
   };
-
-  /** Fast without a promise: there almost always is a place. */
-  function admit(headers: Headers): Permit | Promise<Permit> {
-    const entered = admission.enter(requestPriority(headers.get("x-request-priority")));
-    if ("refusal" in entered) throw entered.refusal;
-    return "permit" in entered ? entered.permit : entered.waiting.permit;
-  }
 
   function begin(call: Call, permit: Permit, signal: AbortSignal): void {
     calls.add(call);
@@ -105,10 +100,12 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
     });
   }
 
-  function refuse(record: RequestRecord, failure: Failure): void {
-    record.code = failure.code;
-    record.stage = failure.stage;
-    record.outcome = failure.code === "internal" ? "internal" : "rejected";
+  function refuse(record: RequestRecord, failure: Failure, gone: boolean): void {
+    if (!gone) {
+      record.code = failure.code;
+      record.stage = failure.stage;
+    }
+    record.outcome = gone ? "client_cancel" : outcomeOf(failure);
     record.finishedAt = clock.now();
     telemetry.done(record);
   }

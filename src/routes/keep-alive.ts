@@ -4,7 +4,11 @@ import { errorBody } from "../errors/body.ts";
 import { ClientGone, Failure } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { streamApis } from "../sse/api.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
 import { asFailure } from "./error-response.ts";
+
+/** What of the telemetry a stream of comments needs. */
+type Told = Pick<Telemetry, "mask"> & { metrics: Pick<Telemetry["metrics"], "errorFrame"> };
 
 const COMMENT = new TextEncoder().encode(": keep-alive\n\n");
 const encoder = new TextEncoder();
@@ -17,17 +21,17 @@ export class KeepAliveSource implements ClientSource {
   readonly #call: Call;
   readonly #ms: number;
   readonly #clock: Clock;
-  readonly #mask: (text: string) => string;
-  #answer: Answer | Failure | ClientGone | undefined;
+  readonly #telemetry: Told;
+  #answer: Streamed | Failure | ClientGone | undefined;
   #wake: (() => void) | undefined;
   #first = true;
   #over = false;
 
-  constructor(call: Call, pending: Promise<Answer>, ms: number, clock: Clock, mask: (text: string) => string) {
+  constructor(call: Call, pending: Promise<Answer>, ms: number, clock: Clock, telemetry: Told) {
     this.#call = call;
     this.#ms = ms;
     this.#clock = clock;
-    this.#mask = mask;
+    this.#telemetry = telemetry;
     call.statusCommitted = true;
     pending.then(
       (answer) => this.#known(answer),
@@ -46,27 +50,26 @@ export class KeepAliveSource implements ClientSource {
     if (answer === undefined) return COMMENT;
     if (!(answer instanceof Error) && answer.kind === "stream") return answer.source.next();
     this.#over = true;
-    if (answer instanceof ClientGone) {
-      this.#call.done(answer);
-      return undefined;
-    }
-    if (!(answer instanceof Failure) && answer.kind === "text-stream") {
-      this.#call.done(undefined);
-      return encoder.encode(answer.text);
-    }
-    return this.#frame(answer instanceof Failure ? answer : notAStream());
+    if (answer instanceof ClientGone) return undefined;
+    return encoder.encode(answer instanceof Failure ? this.#frame(answer) : answer.text);
   }
 
-  #frame(failure: Failure): Uint8Array {
+  #frame(failure: Failure): string {
     const api = streamApis[this.#call.request.api];
-    this.#call.record.errorFrame = true;
-    this.#call.done(failure);
-    const error = { ...errorBody(failure, this.#mask), stage: failure.stage };
-    return encoder.encode(api.errorFrame(error, 0) + api.afterErrorFrame);
+    const error = { ...errorBody(failure, this.#telemetry.mask), stage: failure.stage };
+    return api.errorFrame(error, 0) + api.afterErrorFrame;
   }
 
+  /** What is no stream of its own is over with this: nobody may come to pull it any more. */
   #known(answer: Answer | Failure | ClientGone): void {
-    this.#answer = answer;
+    const known = answer instanceof Error || isStream(answer) ? answer : notAStream();
+    this.#answer = known;
+    if (known instanceof Failure) {
+      this.#call.record.errorFrame = true;
+      this.#telemetry.metrics.errorFrame();
+    }
+    if (known instanceof Error) this.#call.done(known);
+    else if (known.kind === "text-stream") this.#call.done(undefined);
     this.#wake?.();
   }
 
@@ -80,6 +83,12 @@ export class KeepAliveSource implements ClientSource {
       };
     });
   }
+}
+
+type Streamed = Exclude<Answer, { kind: "buffered" }>;
+
+function isStream(answer: Answer): answer is Streamed {
+  return answer.kind !== "buffered";
 }
 
 function notAStream(): Failure {

@@ -15,7 +15,7 @@ export async function respond(call: Call, pending: Promise<Answer>, deps: RouteD
     const early = await within(pending, keepAliveMs, clock);
     if (early === undefined) {
       call.record.status = 200;
-      const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry.mask);
+      const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
       return new Response(
         deps.clientStream(source, () => call.leave()),
         { headers: streamHeaders(call) },
@@ -54,7 +54,10 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
   }
 }
 
-/** A stream that is known already: a terminal prefill answer. It is still a stream to the client, without a length. */
+/**
+ * A stream that is known already: a terminal prefill answer. It is still a stream to the client, without a length. Its call is over
+ * when it has been pulled, or when it is stopped before.
+ */
 class WholeStream implements ClientSource {
   readonly #call: Call;
   #bytes: Uint8Array | undefined;
@@ -64,6 +67,7 @@ class WholeStream implements ClientSource {
     this.#bytes = encoder.encode(text);
     call.record.status = 200;
     call.record.bytesOut = this.#bytes.length;
+    call.onStop((why) => call.done(why));
   }
 
   next(): Promise<Uint8Array | undefined> {

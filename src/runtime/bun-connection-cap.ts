@@ -8,9 +8,14 @@ const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
  */
 export function raiseConnectionCap(): void {
   if (process.env[VARIABLE] !== undefined) return;
-  const execve = (process as { execve?: (file: string, args: string[], env: Record<string, string | undefined>) => never }).execve;
+  const execve = (
+    process as { execve?: (file: string, args: string[], env: Record<string, string | undefined>) => never }
+  ).execve;
   if (execve === undefined) return;
-  execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], { ...process.env, [VARIABLE]: CAP });
+  execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], {
+    ...process.env,
+    [VARIABLE]: CAP,
+  });
 }
 
 /** How many requests to engines may run at once. */

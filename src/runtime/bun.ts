@@ -1,5 +1,5 @@
-import type { Transport } from "../legs/transport.ts";
 import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
+import type { Transport } from "../legs/transport.ts";
 
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
 const OWN_LIMITS = { timeout: false, proxy: false, redirect: "manual" } as const;
@@ -63,7 +63,10 @@ export function serveBun(router: PrefillRouter): BunServer {
     fetch: (request) => router.fetch(request),
   });
   const { intervalMs } = router.config.health;
-  const probes = intervalMs > 0 ? setInterval(() => void router.prober.run(), Math.min(1_000, Math.max(50, intervalMs / 4))) : undefined;
+  const probes =
+    intervalMs > 0
+      ? setInterval(() => void router.prober.run(), Math.min(1_000, Math.max(50, intervalMs / 4)))
+      : undefined;
   if (intervalMs > 0) router.prober.run();
   return {
     router,
@@ -77,4 +80,3 @@ export function serveBun(router: PrefillRouter): BunServer {
     },
   };
 }
-

@@ -15,7 +15,8 @@ interface Entry {
 export class CoarseClock implements Clock {
   readonly #buckets = new Map<number, Set<Entry>>();
   #size = 0;
-  #lastTick = 0;
+  /** The first tick that has not been run. */
+  #nextTick = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
 
   now(): number {
@@ -24,7 +25,8 @@ export class CoarseClock implements Clock {
 
   after(ms: number, fn: () => void): () => void {
     const at = this.now() + ms;
-    const tick = Math.ceil(at / TICK_MS);
+    // Never a tick that has been run already: with `ms` 0, or from within a deadline, that could be the one under way.
+    const tick = Math.max(Math.ceil(at / TICK_MS), this.#nextTick);
     let bucket = this.#buckets.get(tick);
     if (bucket === undefined) {
       bucket = new Set();
@@ -38,29 +40,31 @@ export class CoarseClock implements Clock {
     return () => {
       if (home.delete(entry)) {
         this.#size--;
-        if (home.size === 0) this.#buckets.delete(tick);
+        // A bucket that is being run is out of the map already; another one may stand in its place.
+        if (home.size === 0 && this.#buckets.get(tick) === home) this.#buckets.delete(tick);
       }
     };
   }
 
   #start(): void {
-    this.#lastTick = Math.floor(this.now() / TICK_MS);
+    this.#nextTick = Math.floor(this.now() / TICK_MS);
     this.#timer = setInterval(() => this.#run(), TICK_MS);
   }
 
   #run(): void {
     const now = Math.floor(this.now() / TICK_MS);
-    for (let tick = this.#lastTick; tick <= now; tick++) {
+    while (this.#nextTick <= now) {
+      const tick = this.#nextTick++;
       const bucket = this.#buckets.get(tick);
       if (bucket === undefined) continue;
       this.#buckets.delete(tick);
-      this.#size -= bucket.size;
       for (const entry of bucket) {
+        // One by one: what runs now may take back one that stands after it in the same tick.
         bucket.delete(entry);
+        this.#size--;
         entry.fn();
       }
     }
-    this.#lastTick = now + 1;
     if (this.#size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
