@@ -8,6 +8,8 @@ import { aggregatedLeg } from "./engines/openai.ts";
 import { dialectFor } from "./engines/registry.ts";
 import { countPrompts, countSamples } from "./engines/sequences.ts";
 import { Failure } from "./errors/failure.ts";
+import { fanOut } from "./fanout/fan-out.ts";
+import { type Parts, partsOf, refuseParts } from "./fanout/parts.ts";
 import { newSpanId } from "./telemetry/ids.ts";
 import type { RouterPath } from "./telemetry/record.ts";
 import { choose } from "./workers/choose.ts";
@@ -37,13 +39,17 @@ export class Router {
     this.#budget = new RetryBudget(services.config.retries.budget);
   }
 
-  /** Resolves when the status may be committed: the answer is good so far. Rejects with a Failure (or ClientGone). */
+  /**
+   * Resolves when the status may be committed: the answer is good so far. A split request for several sequences goes as one request per
+   * sequence, each with a walk of its own. Rejects with a Failure (or ClientGone).
+   */
   async generate(call: Call, model: Model): Promise<Answer> {
     const { clock } = this.#services;
     const tries = new Tries(this.#services, call);
     this.#budget.request(clock.now());
     for (;;) {
       const attempt = this.#nextAttempt(call, model, tries);
+      if ("parts" in attempt) return fanOut(call, attempt, clock, (part) => this.generate(part, model));
       call.record.attempts++;
       let answer: Answer;
       try {
@@ -58,7 +64,7 @@ export class Router {
   }
 
   /** The next way through the pools, best first. Throws the Failure that stands when there is none. */
-  #nextAttempt(call: Call, model: Model, tries: Tries): Attempt {
+  #nextAttempt(call: Call, model: Model, tries: Tries): Attempt | Parts {
     const { clock, fleet } = this.#services;
     let refusal: Failure | undefined;
     for (const pool of fleet.pools(model, clock.now())) {
@@ -71,10 +77,12 @@ export class Router {
     throw tries.last ?? refusal ?? noWorkers("decode");
   }
 
-  #attemptIn(pool: Pool, call: Call, tries: Tries): Attempt | Failure {
+  #attemptIn(pool: Pool, call: Call, tries: Tries): Attempt | Parts | Failure {
     const { clock, config } = this.#services;
     const dialect = dialectFor(pool.engine, pool.connector);
-    const refused = dialect.splits.has(call.request.api) ? dialect.refuse(call.request) : undefined;
+    const refused = dialect.splits.has(call.request.api)
+      ? (dialect.refuse(call.request) ?? refuseParts(call.request, config.limits.fanout))
+      : undefined;
     const splits = dialect.splits.has(call.request.api) && refused === undefined;
     const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now());
     if ("refusal" in choice) {
@@ -82,7 +90,7 @@ export class Router {
       return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode");
     }
     const id = newSpanId() + newSpanId();
-    if (choice.path === "disaggregated") return this.#splitIn(pool, call, tries, id);
+    if (choice.path === "disaggregated") return partsOf(call.request) ?? this.#splitIn(pool, call, tries, id);
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
     const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries.onlyOthers);
     if (lease === undefined) return noWorkers("decode");

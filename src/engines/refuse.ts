@@ -5,7 +5,7 @@ import type { GenerationRequest } from "./dialect.ts";
 import { badRequest } from "./failures.ts";
 import { refuseSequences } from "./sequences.ts";
 
-/** What no engine can do under a split (contract section 3): an API it does not split, several sequences, stored responses. */
+/** What no engine can do under a split (contract section 3): an API it does not split, no prompt, the best of several, stored responses. */
 export function refuseForAll(request: GenerationRequest, splits: ReadonlySet<Api>): Failure | undefined {
   if (!splits.has(request.api)) return refuseEndpoint(request);
   return refuseSequences(request) ?? refuseResponses(request);

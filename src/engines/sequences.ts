@@ -22,11 +22,13 @@ export interface Prompts {
  * A shape that is none of these counts as one: the engine's own message about it is better than ours.
  */
 export function countPrompts(api: Api, doc: JsonObject): Prompts {
-  if (api === "completions") return { count: countIn(doc, "prompt", false), param: "prompt" };
+  if (api === "completions") {
+    const param = isGiven(doc, "prompt") || !isGiven(doc, "prompt_embeds") ? "prompt" : "prompt_embeds";
+    return { count: countIn(doc, param, false), param };
+  }
   if (api === "generate") {
     for (const param of GENERATE_PROMPTS) {
-      const raw = findMember(doc, param);
-      if (raw === undefined || doc.text.charCodeAt(raw.valueStart) === 0x6e) continue;
+      if (!isGiven(doc, param)) continue;
       return { count: countIn(doc, param, param === "input_embeds"), param };
     }
     return { count: 1, param: "text" };
@@ -54,30 +56,32 @@ export function countSamples(api: Api, doc: JsonObject): number {
 }
 
 /**
- * One split request is one prompt and one sample: a room, a transfer id and a hand-off each serve one sequence, and engines hang
- * (`n` with one room), leak or mix texts when they serve more.
+ * What no split can give, however many parts a request is cut into (`fanout/`): an answer to no prompt, and the best of more samples than
+ * are asked for, which only an engine that has them all can choose.
  *
- * @returns a 400 naming the member, or undefined when the request is one sequence
+ * @returns a 400 naming the member, or undefined
  */
 export function refuseSequences({ api, doc }: GenerationRequest): Failure | undefined {
   const prompts = countPrompts(api, doc);
   if (prompts.count === 0) return badRequest(prompts.param, `"${prompts.param}" is an empty list, expected a prompt`);
-  if (prompts.count > 1) {
+  if (api === "completions" && isGiven(doc, "prompt") && isGiven(doc, "prompt_embeds")) {
     return badRequest(
-      prompts.param,
-      `"${prompts.param}" holds ${prompts.count} prompts, but a request with separated prefill and decode takes one`,
+      "prompt_embeds",
+      '"prompt" and "prompt_embeds" cannot be answered together with separated prefill and decode',
     );
   }
   const samples = countSamples(api, doc);
-  if (samples > 1) {
-    const param = api === "generate" ? "sampling_params" : "n";
-    return badRequest(param, `"n" is ${samples}, but a request with separated prefill and decode gives one sample`);
-  }
   const best = countOf(readValue(doc, "best_of"));
   if (best > samples) {
     return badRequest("best_of", `"best_of" is ${best}, but decode gives ${samples} to choose from`);
   }
   return undefined;
+}
+
+/** Present and not null. */
+function isGiven(doc: JsonObject, key: string): boolean {
+  const member = findMember(doc, key);
+  return member !== undefined && doc.text.charCodeAt(member.valueStart) !== 0x6e;
 }
 
 function countIn(doc: JsonObject, key: string, nested: boolean): number {
