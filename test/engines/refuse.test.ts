@@ -26,6 +26,7 @@ describe("prompts of a body", () => {
     ["completions", '{"prompt":[ ]}', 0],
     ["completions", '{"prompt":null,"prompt_embeds":"x"}', 1],
     ["completions", '{"prompt":"a","prompt":["a","b"]}', 2],
+    ["completions", '{"prompt_embeds":["x","y"]}', 2],
     ["completions", "{}", 1],
     ["generate", '{"text":["a","b","c"]}', 3],
     ["generate", '{"text":null,"input_ids":[[1],[2]]}', 2],
@@ -59,18 +60,16 @@ describe("prompts of a body", () => {
 
 describe("what a split cannot give is a 400 that names the member", () => {
   const every: [Api, string, string][] = [
-    ["chat", '{"n":2}', "n"],
-    ["completions", '{"prompt":["a","b"]}', "prompt"],
-    ["completions", '{"prompt":[[1],[2]]}', "prompt"],
     ["completions", '{"prompt":[]}', "prompt"],
+    ["completions", '{"prompt":null,"prompt_embeds":[]}', "prompt_embeds"],
+    ["completions", '{"prompt":"a","prompt_embeds":"x"}', "prompt_embeds"],
     ["completions", '{"prompt":"a","best_of":3}', "best_of"],
+    ["completions", '{"prompt":"a","n":2,"best_of":3}', "best_of"],
     ["completions", '{"prompt":"a","echo":true,"logprobs":0}', "echo"],
   ];
   const rows: [EngineName, Api, string, string][] = [
     ...all.flatMap(({ engine }) => every.map((row): [EngineName, Api, string, string] => [engine, ...row])),
-    ["sglang", "generate", '{"text":["a","b"]}', "text"],
     ["sglang", "generate", '{"input_ids":[]}', "input_ids"],
-    ["sglang", "generate", '{"text":"a","sampling_params":{"n":2}}', "sampling_params"],
     ["sglang", "responses", '{"input":"a","previous_response_id":"r"}', "previous_response_id"],
     ["sglang", "responses", '{"input":"a","background":true}', "background"],
     ["vllm", "responses", '{"input":"a","previous_response_id":"r"}', "previous_response_id"],
@@ -101,6 +100,9 @@ describe("what a split cannot give is a 400 that names the member", () => {
     ["chat", '{"prompt_logprobs":null,"echo":true,"use_beam_search":false,"max_tokens":1}'],
     ["completions", '{"prompt":[1,2],"n":null,"best_of":1,"echo":true,"logprobs":null}'],
     ["completions", '{"prompt":["a"],"logprobs":5}'],
+    ["chat", '{"n":2}'],
+    ["completions", '{"prompt":["a","b"],"n":2,"best_of":2}'],
+    ["completions", '{"prompt":[[1],[2]],"prompt_embeds":null}'],
   ])("%s %s can be split by every engine", (api, body) => {
     for (const dialect of all) expect(dialect.refuse(request(body, api))).toBeUndefined();
   });
