@@ -215,8 +215,9 @@ export class Leg {
   async #readAside(untilEnd: boolean): Promise<void> {
     try {
       const first = await this.#pending;
-      if (first instanceof Response && this.#reader === undefined) this.attach(first);
-      else if (first !== undefined && !untilEnd) return;
+      if (first instanceof Response) {
+        if (this.#reader === undefined) this.attach(first);
+      } else if (first !== undefined && !untilEnd) return;
       for (;;) {
         const chunk = await this.read();
         if (chunk === undefined || (!untilEnd && chunk.length > 0)) return;
