@@ -8,6 +8,7 @@ import { generationHandler } from "./routes/generation.ts";
 import { ModelRoutes } from "./routes/models.ts";
 import { requestId } from "./routes/request-id.ts";
 import { health, metricsHandler, readyHandler } from "./routes/status.ts";
+import { WorkerRoutes } from "./routes/workers.ts";
 import type { Api } from "./sse/api.ts";
 
 const GENERATION: readonly (readonly [Api, string])[] = [
@@ -33,6 +34,11 @@ export function createApp(deps: RouteDeps): Hono {
   route("GET", "/health", health);
   route("GET", "/ready", readyHandler(deps));
   route("GET", "/metrics", metricsHandler(deps));
+
+  const workers = new WorkerRoutes({ control: deps.control, keys: deps.keys, mask });
+  app.all("/workers", workers.all);
+  app.all("/workers/:name", workers.one);
+  app.all("/workers/:name/drain", workers.drain);
 
   app.notFound(function notFound(c) {
     deps.services.telemetry.metrics.rejected("not_found");

@@ -5,7 +5,10 @@ import type { Services } from "./attempt/services.ts";
 import { checkConfig, parseConfig, resolveSecrets, type Secrets } from "./config/load.ts";
 import type { RouterConfig } from "./config/schema.ts";
 import { Failure } from "./errors/failure.ts";
-import { fetchProbe } from "./legs/fetch-probe.ts";
+import { FleetControl } from "./fleet/control.ts";
+import type { ResolveHost } from "./fleet/dns-workers.ts";
+import { observeFleet } from "./fleet/observe.ts";
+import { allKeys } from "./fleet/reload.ts";
 import type { Transport } from "./legs/transport.ts";
 import { KeyRing } from "./middleware/key-ring.ts";
 import { Router } from "./router.ts";
@@ -19,8 +22,6 @@ import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { version } from "./version.ts";
 import { Admission } from "./workers/admission.ts";
 import { Fleet } from "./workers/fleet.ts";
-import { Prober } from "./workers/prober.ts";
-import { snapshot } from "./workers/snapshot.ts";
 
 export interface RouterOptions {
   /** A checked configuration, an object, or JSON or YAML text (contract section 2). */
@@ -36,6 +37,8 @@ export interface RouterOptions {
   /** Takes log lines; absent = no log. */
   sink?: (line: string) => void;
   clientStream?: RouteDeps["clientStream"];
+  /** Looks up the names of `dns+` workers. Absent: the runtime cannot, and such workers are a `ConfigError`. */
+  resolveHost?: ResolveHost;
 }
 
 /** A router as one object. `fetch` fits `Bun.serve`, `Deno.serve`, a Worker and Hono's adapters; `app` can be mounted in another Hono app. */
@@ -45,7 +48,8 @@ export interface PrefillRouter {
   config: RouterConfig;
   services: Services;
   telemetry: Telemetry;
-  prober: Prober;
+  /** Admin routes, reload, and what has to be done regularly (`tend`). */
+  control: FleetControl;
   /** Requests whose response is not over. */
   active(): number;
   /**
@@ -79,8 +83,10 @@ export function createRouter(options: RouterOptions): PrefillRouter {
         telemetry.metrics.breakerChange(worker.name, to);
         telemetry.log.event(to === "open" ? "warn" : "info", "breaker", { worker: worker.name, state: to });
       },
-      onHealth: (worker, healthy) =>
-        telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy }),
+      onHealth: (worker, healthy) => {
+        telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy });
+        control.healthChanged(worker, healthy);
+      },
     },
   });
   const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
@@ -88,29 +94,17 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const ownBackground = new PromiseSet();
   const calls = new Set<Running>();
   let down = false;
-  telemetry.observeFleet(() => ({
-    workers: snapshot(fleet, clock.now()).models.flatMap((model) =>
-      model.pools.flatMap((pool) =>
-        pool.workers.map((worker) => ({
-          name: worker.name,
-          role: worker.role,
-          pool: worker.pool,
-          inFlight: worker.requestsInFlight,
-          queuedTokens: worker.queuedTokens,
-          healthy: worker.healthy,
-          breaker: worker.breaker,
-          draining: worker.draining,
-        })),
-      ),
-    ),
-    queueLength: admission.queued,
-  }));
+  telemetry.observeFleet(() => observeFleet(fleet, admission, clock.now()));
+  const router = new Router(services);
+  const keys = new KeyRing(secrets.clientKeys, secrets.adminKey);
+  const { resolveHost } = options;
+  const control = new FleetControl({ services, admission, keys, router, secrets, resolveHost });
   const deps: RouteDeps = {
     services,
-    router: new Router(services),
+    router,
     admission,
-    keys: new KeyRing(secrets.clientKeys, secrets.adminKey),
-    secrets,
+    keys,
+    control,
     calls,
     shuttingDown: () => down,
     clientStream: options.clientStream ?? clientStream,
@@ -125,11 +119,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     config,
     services,
     telemetry,
-    prober: new Prober(
-      fleet,
-      fetchProbe(transport, clock, (worker, result) => telemetry.metrics.probe(worker, result)),
-      clock,
-    ),
+    control,
     active: () => calls.size,
     shutdown,
   };
@@ -164,13 +154,6 @@ export function createRouter(options: RouterOptions): PrefillRouter {
 
 function checkedConfig(config: RouterOptions["config"]): RouterConfig {
   return typeof config === "string" ? parseConfig(config) : checkConfig(config);
-}
-
-function allKeys(secrets: Secrets): string[] {
-  const keys = [...secrets.workerKeys.values(), ...secrets.clientKeys.map(({ key }) => key)];
-  if (secrets.adminKey !== undefined) keys.push(secrets.adminKey);
-  if (secrets.storePassword !== undefined) keys.push(secrets.storePassword);
-  return keys;
 }
 
 /** Hono's `executionCtx` throws where there is none. */

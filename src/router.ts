@@ -39,6 +39,11 @@ export class Router {
     this.#budget = new RetryBudget(services.config.retries.budget);
   }
 
+  /** The configuration has changed: takes over what is kept beside it. */
+  configure(): void {
+    this.#budget.configure(this.#services.config.retries.budget);
+  }
+
   /**
    * Resolves when the status may be committed: the answer is good so far. A split request for several sequences goes as one request per
    * sequence, each with a walk of its own. Rejects with a Failure (or ClientGone).

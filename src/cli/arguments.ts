@@ -14,6 +14,7 @@ export interface ServeArguments {
   engine?: string;
   model?: string;
   pdDisaggregation: boolean;
+  reusePort: boolean;
   connector?: string;
   prefill: { url: string; bootstrapPort?: number }[];
   decode: string[];
@@ -72,6 +73,7 @@ type Values = CheckArguments & { help: boolean };
 function readFlags(command: CommandName, argv: readonly string[]): Values {
   const values: Values = {
     pdDisaggregation: false,
+    reusePort: false,
     prefill: [],
     decode: [],
     workerUrls: [],

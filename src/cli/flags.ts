@@ -12,7 +12,7 @@ interface FlagBase {
 
 export type Flag = FlagBase &
   (
-    | { kind: "switch"; field: "pdDisaggregation" | "json" | "offline" | "help" }
+    | { kind: "switch"; field: "pdDisaggregation" | "reusePort" | "json" | "offline" | "help" }
     | {
         kind: "text";
         field: "config" | "host" | "engine" | "model" | "connector" | "policy" | "prefillPolicy" | "decodePolicy";
@@ -50,6 +50,14 @@ export const FLAGS: readonly Flag[] = [
     commands: LISTENING,
     value: "PORT",
     help: "port to listen on (8000)",
+  },
+  {
+    names: ["--reuse-port"],
+    kind: "switch",
+    field: "reusePort",
+    commands: ["serve"],
+    value: "",
+    help: "share the port with other processes (Linux)",
   },
   {
     names: ["--engine"],

@@ -29,6 +29,17 @@ export async function loadServeConfig(
   return { config, secrets: resolveSecrets(config, env), warnings: inertSettings(config) };
 }
 
+/** The file the configuration is read from; undefined when it comes from flags or from the environment itself. */
+export function configFile(
+  args: ServeArguments,
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  if (args.config !== undefined) return args.config;
+  if (isQuickStart(args)) return undefined;
+  const source = configFromEnv(env);
+  return source !== undefined && "path" in source ? source.path : undefined;
+}
+
 async function readConfig(
   args: ServeArguments,
   env: Readonly<Record<string, string | undefined>>,

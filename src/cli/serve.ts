@@ -1,9 +1,11 @@
-import { serveBun, createBunRouter } from "../runtime/bun.ts";
+import { createBunRouter, serveBun } from "../runtime/bun.ts";
 import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
+import { watchFile } from "../runtime/watch-file.ts";
 import { BatchedSink } from "../telemetry/batched-sink.ts";
 import type { ServeArguments } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
-import { loadServeConfig } from "./load.ts";
+import { configFile, loadServeConfig } from "./load.ts";
+import { reloader } from "./reload.ts";
 
 /** Log lines are written together: a write per request would cost more than the log. */
 const FLUSH_MS = 100;
@@ -11,19 +13,24 @@ const FLUSH_MS = 100;
 const LAST_WRITES_MS = 1_000;
 
 /** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM. */
-export async function runServe({ args, env }: CommandContext & { args: ServeArguments }): Promise<number> {
+export async function runServe({ args, env, output }: CommandContext & { args: ServeArguments }): Promise<number> {
   raiseConnectionCap();
   const { config, secrets, warnings } = await loadServeConfig(args, env);
   const sink = new BatchedSink((text) => process.stdout.write(text));
   const flushing = setInterval(() => sink.flush(), FLUSH_MS);
   const router = createBunRouter({ config, secrets, sink: sink.push });
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  const server = serveBun(router);
+  const server = serveBun(router, { reusePort: args.reusePort });
+  const reload = reloader(() => loadServeConfig(args, env), router, output.error);
+  process.on("SIGHUP", () => void reload("SIGHUP"));
+  const file = configFile(args, env);
+  const stopWatching = file === undefined ? nothing : watchFile(file, () => void reload("the file has changed"));
   process.stdout.write(`listening on http://${bracketed(server.hostname)}:${server.port}\n`);
   await signal();
+  stopWatching();
   process.once("SIGINT", leaveAtOnce).once("SIGTERM", leaveAtOnce);
   router.telemetry.log.event("info", "shutting_down", { running: router.active() });
-  await router.shutdown(config.timeouts.shutdownMs);
+  await router.shutdown(router.config.timeouts.shutdownMs);
   await server.stop(LAST_WRITES_MS);
   clearInterval(flushing);
   sink.flush();
@@ -37,6 +44,8 @@ function signal(): Promise<void> {
     process.once("SIGTERM", () => resolve()).once("SIGINT", () => resolve());
   });
 }
+
+function nothing(): void {}
 
 function leaveAtOnce(): never {
   process.exit(1);

@@ -9,6 +9,7 @@ export type ErrorCode =
   | "model_not_found"
   | "not_found"
   | "method_not_allowed"
+  | "conflict"
   | "body_too_large"
   | "unsupported_media_type"
   | "rate_limited"

@@ -6,28 +6,41 @@ import { Failure } from "../errors/failure.ts";
  * about how many there are.
  */
 export class KeyRing {
-  readonly #clients: { hash: Uint8Array; key: ClientKey }[] = [];
-  #admin: Uint8Array | undefined;
-  readonly #known: Promise<void>;
-  readonly open: boolean;
-  readonly hasAdmin: boolean;
+  #clients: readonly ClientKey[];
+  #admin: string | undefined;
+  /** Absent until a request has needed it, and after a change. */
+  #hashes: Hashes | undefined;
 
   constructor(clients: readonly ClientKey[], admin: string | undefined) {
-    this.open = clients.length === 0;
-    this.hasAdmin = admin !== undefined;
-    this.#known = this.#learn(clients, admin);
-    this.#known.catch(() => {});
+    this.#clients = clients;
+    this.#admin = admin;
+  }
+
+  /** No client needs a key. */
+  get open(): boolean {
+    return this.#clients.length === 0;
+  }
+
+  get hasAdmin(): boolean {
+    return this.#admin !== undefined;
+  }
+
+  /** Other keys from now on, all of them at once. */
+  configure(clients: readonly ClientKey[], admin: string | undefined): void {
+    this.#clients = clients;
+    this.#admin = admin;
+    this.#hashes = undefined;
   }
 
   /** The client of a request; undefined where everybody is let in. Throws `unauthorized`. */
   async client(headers: Headers): Promise<ClientKey | undefined> {
     if (this.open) return undefined;
-    await this.#known;
+    const { clients } = this.#hashes ?? (await this.#learn());
     const offered = offeredKey(headers);
     if (offered === undefined) throw unauthorized("A key is needed: authorization: Bearer, or x-api-key");
     const hash = await digest(offered);
     let found: ClientKey | undefined;
-    for (const { hash: known, key } of this.#clients) if (equal(known, hash)) found = key;
+    for (const { hash: known, key } of clients) if (equal(known, hash)) found = key;
     if (found === undefined) throw unauthorized("The key is not known");
     return found;
   }
@@ -35,18 +48,37 @@ export class KeyRing {
   /** Whether a request carries the admin key. Throws `not_found` when there is none, `unauthorized` or `forbidden` when it is not the one. */
   async admin(headers: Headers): Promise<void> {
     if (!this.hasAdmin) throw new Failure("not_found", { status: 404, stage: "router", message: "No such route" });
-    await this.#known;
+    const { admin } = this.#hashes ?? (await this.#learn());
     const offered = offeredKey(headers);
     if (offered === undefined) throw unauthorized("The admin key is needed: authorization: Bearer");
     const hash = await digest(offered);
-    if (this.#admin !== undefined && equal(this.#admin, hash)) return;
+    if (admin !== undefined && equal(admin, hash)) return;
     throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not do that" });
   }
 
-  async #learn(clients: readonly ClientKey[], admin: string | undefined): Promise<void> {
-    for (const key of clients) this.#clients.push({ hash: await digest(key.key), key });
-    if (admin !== undefined) this.#admin = await digest(admin);
+  /**
+   * With a request and not before: a Worker may not hash while its module is loaded. Requests that come before the hashes are there
+   * make their own, since on Workers only plain data may be shared: another request's promise may never resolve.
+   */
+  async #learn(): Promise<Hashes> {
+    const clients = this.#clients;
+    const hashes = await hashAll(clients, this.#admin);
+    // Not if the keys have changed meanwhile: then this request is judged by the ones it came under, the next by the new ones.
+    if (this.#clients === clients) this.#hashes = hashes;
+    return hashes;
   }
+}
+
+interface Hashes {
+  clients: readonly { hash: Uint8Array; key: ClientKey }[];
+  admin: Uint8Array | undefined;
+}
+
+async function hashAll(clients: readonly ClientKey[], admin: string | undefined): Promise<Hashes> {
+  return {
+    clients: await Promise.all(clients.map(async (key) => ({ hash: await digest(key.key), key }))),
+    admin: admin === undefined ? undefined : await digest(admin),
+  };
 }
 
 function offeredKey(headers: Headers): string | undefined {

@@ -1,8 +1,8 @@
 import type { ClientSource } from "../attempt/answer.ts";
 import type { BackgroundPort } from "../attempt/call.ts";
 import type { Services } from "../attempt/services.ts";
-import type { Secrets } from "../config/load.ts";
 import type { Failure } from "../errors/failure.ts";
+import type { FleetControl } from "../fleet/control.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
 import type { Router } from "../router.ts";
 import type { Admission } from "../workers/admission.ts";
@@ -19,7 +19,7 @@ export interface RouteDeps {
   router: Router;
   admission: Admission;
   keys: KeyRing;
-  secrets: Secrets;
+  control: FleetControl;
   /** Requests to engines whose response is not over; shutdown ends them. */
   calls: Set<Running>;
   shuttingDown(): boolean;

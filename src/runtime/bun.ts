@@ -1,5 +1,6 @@
 import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { resolveHost } from "./resolve-host.ts";
 
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
 const OWN_LIMITS = { timeout: false, proxy: false, redirect: "manual" } as const;
@@ -45,16 +46,25 @@ export interface BunServer {
   stop(ms: number): Promise<void>;
 }
 
+/** How often the router looks what is due. Intervals are in seconds; the least that health checks know is about this. */
+const TEND_MS = 100;
+
 /** A router with Bun's ways of doing things. */
 export function createBunRouter(options: RouterOptions): PrefillRouter {
-  return createRouter({ transport: bunTransport, ...options });
+  return createRouter({ transport: bunTransport, resolveHost, ...options });
 }
 
-export function serveBun(router: PrefillRouter): BunServer {
+export interface ServeBunOptions {
+  /** Other processes may listen on the same port; the system spreads the connections (Linux). */
+  reusePort?: boolean;
+}
+
+export function serveBun(router: PrefillRouter, { reusePort = false }: ServeBunOptions = {}): BunServer {
   const { host, port } = router.config.listen;
   const server = Bun.serve({
     hostname: host,
     port,
+    reusePort,
     // Bun drops connections that are silent for ten seconds otherwise.
     idleTimeout: 0,
     // The limit is ours (413 as JSON); Bun's would be a bare text.
@@ -62,21 +72,21 @@ export function serveBun(router: PrefillRouter): BunServer {
     development: false,
     fetch: (request) => router.fetch(request),
   });
-  const { intervalMs } = router.config.health;
-  const probes =
-    intervalMs > 0
-      ? setInterval(() => void router.prober.run(), Math.min(1_000, Math.max(50, intervalMs / 4)))
-      : undefined;
-  if (intervalMs > 0) router.prober.run();
+  const tending = setInterval(tend, TEND_MS);
+  tend();
   return {
     router,
     hostname: server.hostname ?? host,
     port: server.port ?? port,
     async stop(ms) {
-      clearInterval(probes);
+      clearInterval(tending);
       const stopped = server.stop();
       await Promise.race([stopped, new Promise((resolve) => setTimeout(resolve, ms))]);
       await server.stop(true);
     },
   };
+
+  function tend(): void {
+    void router.control.tend();
+  }
 }

@@ -40,6 +40,7 @@ const CODES = namesOf<ErrorCode>({
   model_not_found: true,
   not_found: true,
   method_not_allowed: true,
+  conflict: true,
   body_too_large: true,
   unsupported_media_type: true,
   rate_limited: true,
@@ -84,10 +85,13 @@ function namesOf<Name extends string>(names: Record<Name, true>): string[] {
 /** Reasons of policies are literals of `src/workers/`; this many different ones are told apart. */
 const REASON_ROOM = 24;
 
+/** So many models a reload may add; those beyond them count as "other" until a restart. */
+const MODEL_ROOM = 16;
+
 /** All label axes. Only configured model ids and fixed sets: no client can make a new child. */
 export function createAxes(models: readonly string[]) {
   return {
-    model: new Axis("model", models),
+    model: new Axis("model", models, "other", MODEL_ROOM, true),
     route: new Axis("route", ROUTES),
     streaming: new Axis("streaming", ["true"], "false"),
     outcome: new Axis("outcome", OUTCOMES, "unknown"),

@@ -44,6 +44,11 @@ export class Metrics {
     });
   }
 
+  /** Models that a reload has added. */
+  learnModels(models: readonly string[]): void {
+    this.#axes.model.learn(models);
+  }
+
   /** Where the gauges of workers and queue come from; asked once per scrape. */
   observeFleet(fleet: () => FleetSnapshot): void {
     this.#fleet = fleet;

@@ -11,17 +11,20 @@ export class Axis {
   readonly values: string[];
   readonly #indexes = new Map<string, number>();
   readonly #room: number;
+  readonly #told: boolean;
 
   /**
    * `values` are the known ones; `fallback` takes all others. `room` lets that many further values in as they are first seen, for
-   * labels whose values are literals of the code elsewhere: bounded even if that promise is broken.
+   * labels whose values are literals of the code elsewhere: bounded even if that promise is broken. With `told` they come in by `learn`
+   * alone.
    */
-  constructor(label: string, values: readonly string[], fallback = "other", room = 0) {
+  constructor(label: string, values: readonly string[], fallback = "other", room = 0, told = false) {
     this.label = label;
     this.values = [fallback];
     this.#indexes.set(fallback, 0);
     for (const value of values) this.#add(value);
     this.#room = this.values.length + room;
+    this.#told = told;
   }
 
   /** How many values there may be at most. */
@@ -32,7 +35,12 @@ export class Axis {
   index(value: string): number {
     const known = this.#indexes.get(value);
     if (known !== undefined) return known;
-    return this.values.length < this.#room ? this.#add(value) : 0;
+    return !this.#told && this.values.length < this.#room ? this.#add(value) : 0;
+  }
+
+  /** Takes in further values as long as there is room. */
+  learn(values: readonly string[]): void {
+    for (const value of values) if (this.values.length < this.#room) this.#add(value);
   }
 
   #add(value: string): number {
@@ -97,7 +105,7 @@ export class Counter implements Family {
 
   /** Not for the fallbacks, which nobody expects to see. */
   #showsZero(child: number): boolean {
-    if (this.#values.length > ZEROS) return false;
+    if (this.#axes.reduce((product, axis) => product * axis.values.length, 1) > ZEROS) return false;
     let rest = child;
     for (let i = this.#axes.length - 1; i >= 0; i--) {
       const axis = this.#axes[i]!;

@@ -52,6 +52,8 @@ export interface Telemetry {
   drainClosed(record: RequestRecord, cut?: boolean): void;
   /** Configured keys out of a text, for engines' messages that go to clients (contract section 4). */
   mask(text: string): string;
+  /** What a reload or an admin has added: models that may be labels, keys that must be masked. Nothing known is forgotten. */
+  learn(news: { models: readonly string[]; secrets: readonly string[] }): void;
   /** Where worker and queue gauges come from; called once per scrape. */
   observeFleet(fleet: () => FleetSnapshot): void;
   /** Hands waiting spans to the collector; awaited at shutdown and, where no timers run between requests, in `waitUntil`. */
@@ -70,19 +72,21 @@ class RouterTelemetry implements Telemetry {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly recent = new Recent();
-  readonly mask: (text: string) => string;
   readonly beginTrace = beginTrace;
+  readonly mask = (text: string): string => this.#mask(text);
+  #mask: (text: string) => string;
+  readonly #secrets: Set<string>;
   readonly #deps: TelemetryDeps;
   readonly #exporter: SpanExporter | undefined;
 
   constructor(config: TelemetryConfig, deps: TelemetryDeps) {
     this.#deps = deps;
-    const mask = createMask(deps.secrets);
-    this.mask = mask;
+    this.#secrets = new Set(deps.secrets);
+    this.#mask = createMask(deps.secrets);
     this.log = new Log(deps.sink, {
       ...config.log,
       wallNow: deps.wallNow,
-      mask: (text) => maskAddresses(mask(text)),
+      mask: (text) => maskAddresses(this.#mask(text)),
     });
     this.#exporter = config.otlpUrl === undefined ? undefined : this.#createExporter(config.otlpUrl, deps);
     this.metrics = new Metrics({
@@ -140,6 +144,13 @@ class RouterTelemetry implements Telemetry {
 
   #export(record: RequestRecord): void {
     if (this.#exporter !== undefined && record.sampled && record.openDrains === 0) this.#exporter.enqueue(record);
+  }
+
+  learn({ models, secrets }: { models: readonly string[]; secrets: readonly string[] }): void {
+    this.metrics.learnModels(models);
+    const before = this.#secrets.size;
+    for (const secret of secrets) this.#secrets.add(secret);
+    if (this.#secrets.size > before) this.#mask = createMask([...this.#secrets]);
   }
 
   observeFleet(fleet: () => FleetSnapshot): void {

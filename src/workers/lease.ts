@@ -20,6 +20,7 @@ let choices = 0;
 export function acquire(worker: Worker, tokens: number, now: number): Lease {
   choices += 1;
   worker.lastChoice = choices;
+  worker.turn();
   return new WorkerLease(worker, Math.max(0, tokens), worker.breaker.enter(now));
 }
 

@@ -25,7 +25,11 @@ export type ConfiguredTarget = Omit<LegTarget, "bootstrapPort" | "dpSize"> & {
 export interface Told {
   bootstrapPort?: number | undefined;
   dpSize?: number | undefined;
+  /** vLLM with Mooncake: its data-parallel ranks with their engine ids; requests take turns over them. */
+  mooncake?: readonly MooncakeRank[] | undefined;
 }
+
+export type MooncakeRank = NonNullable<LegTarget["mooncake"]>;
 
 /** What may change while the worker stays the same one. */
 export interface WorkerSettings {
@@ -94,6 +98,7 @@ export class Worker {
   #healthy = true;
   #configured: ConfiguredTarget;
   #told: Told = {};
+  #turn = 0;
 
   constructor(options: WorkerOptions) {
     this.name = options.name;
@@ -194,10 +199,16 @@ export class Worker {
     this.#retarget();
   }
 
+  /** A request goes to it: the next rank has its turn (the router names the rank; the engine cannot balance what it is told). */
+  turn(): void {
+    const ranks = this.#told.mooncake;
+    if (ranks === undefined || ranks.length < 2) return;
+    this.#turn = (this.#turn + 1) % ranks.length;
+    this.target = { ...this.target, mooncake: ranks[this.#turn] };
+  }
+
   #retarget(): void {
-    // What the Mooncake query told is knowledge, not configuration: it stays.
-    const mooncake = this.#configured.mooncake ?? this.target.mooncake;
-    this.target = { ...merged(this.#configured, this.#told), mooncake };
+    this.target = merged(this.#configured, this.#told);
   }
 }
 
@@ -206,6 +217,8 @@ function merged(configured: ConfiguredTarget, told: Told): LegTarget {
     ...configured,
     bootstrapPort: configured.bootstrapPort ?? told.bootstrapPort ?? BOOTSTRAP_PORT,
     dpSize: configured.dpSize ?? told.dpSize ?? DP_SIZE,
+    // Knowledge, not configuration: new settings leave it as it is.
+    mooncake: configured.mooncake ?? told.mooncake?.[0],
   };
 }
 

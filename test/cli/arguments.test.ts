@@ -3,7 +3,7 @@ import { parseArguments, UsageError } from "../../src/cli/arguments.ts";
 import { FLAGS } from "../../src/cli/flags.ts";
 import { helpText } from "../../src/cli/help.ts";
 
-const NOTHING = { pdDisaggregation: false, prefill: [], decode: [], workerUrls: [] };
+const NOTHING = { pdDisaggregation: false, reusePort: false, prefill: [], decode: [], workerUrls: [] };
 
 describe("the command line", () => {
   const table: [line: string, expected: object][] = [
@@ -27,6 +27,7 @@ describe("the command line", () => {
           ...NOTHING,
           engine: "sglang",
           pdDisaggregation: true,
+          reusePort: false,
           prefill: [{ url: "http://a", bootstrapPort: 8997 }, { url: "http://b" }],
           decode: ["http://c", "http://d"],
         },
@@ -39,6 +40,7 @@ describe("the command line", () => {
         args: {
           ...NOTHING,
           pdDisaggregation: true,
+          reusePort: false,
           connector: "mooncake",
           prefill: [{ url: "http://a", bootstrapPort: 8998 }],
           decode: ["http://c"],

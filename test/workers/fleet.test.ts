@@ -135,7 +135,7 @@ describe("Fleet at run time", () => {
     p1.failed(0);
     fleet.drain("d1");
     const d1 = fleet.worker("d1")!;
-    d1.target.mooncake = { rank: 0, engineId: "e" };
+    d1.learn({ mooncake: [{ rank: 0, engineId: "e" }] });
     const next = fleetConfig();
     next.models[0]!.pools[0]!.prefill = [workerConfig("p1", { weight: 3, bootstrapPort: 9000 }), workerConfig("p3")];
     fleet.reload(next, new Map());

@@ -1,0 +1,165 @@
+import { ConfigError, type Secrets } from "../config/load.ts";
+import type { RouterConfig } from "../config/schema.ts";
+import { Failure } from "../errors/failure.ts";
+import { fetchProbe } from "../legs/fetch-probe.ts";
+import { Prober } from "../workers/prober.ts";
+import type { Worker } from "../workers/worker.ts";
+import { type Ask, askOver } from "./ask.ts";
+import { DnsWorkers, namedWorkers, type ResolveHost } from "./dns-workers.ts";
+import { EngineFacts } from "./engine-facts.ts";
+import { join } from "./join.ts";
+import { readJoinBody } from "./join-body.ts";
+import { applyConfig, type ReloadReport, type ReloadTargets } from "./reload.ts";
+import { type WorkerInfo, type WorkerList, workerInfo, workerList } from "./worker-info.ts";
+
+export interface FleetControlOptions extends ReloadTargets {
+  secrets: Secrets;
+  /** Looks up the names of `dns+` workers; absent = the runtime cannot, and such workers are refused. */
+  resolveHost?: ResolveHost | undefined;
+}
+
+/**
+ * Everything that changes the fleet or learns about it beside the requests: the admin routes, reloads, health probes, DNS, and what
+ * engines tell of themselves. It starts nothing by itself; the runtime calls `tend`.
+ */
+export class FleetControl {
+  readonly prober: Prober;
+  readonly #targets: ReloadTargets;
+  readonly #ask: Ask;
+  readonly #facts: EngineFacts;
+  readonly #dns: DnsWorkers | undefined;
+
+  /** Throws a `ConfigError` for names to look up where nobody can. */
+  constructor(options: FleetControlOptions) {
+    this.#targets = options;
+    const { config, fleet, transport, clock, telemetry } = options.services;
+    const { log } = telemetry;
+    this.prober = new Prober(
+      fleet,
+      fetchProbe(transport, clock, (worker, result) => telemetry.metrics.probe(worker, result)),
+      clock,
+    );
+    this.#ask = askOver(transport, clock);
+    this.#facts = new EngineFacts({
+      fleet,
+      ask: this.#ask,
+      clock,
+      onProblems: (worker, problems) =>
+        log.event(problems.length > 0 ? "warn" : "info", "worker_differs", {
+          worker: worker.name,
+          problems: problems.join("; "),
+        }),
+    });
+    this.#dns =
+      options.resolveHost === undefined
+        ? undefined
+        : new DnsWorkers(fleet, options.resolveHost, clock, {
+            onJoin: (worker) => log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin }),
+            onLeave: (worker) => log.event("info", "worker_left", { worker: worker.name, origin: worker.origin }),
+            onLookup: (host, ok, reason) =>
+              log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
+          });
+    this.#followNames(config, options.secrets);
+  }
+
+  /**
+   * What has to be done again and again: probes, lookups, questions to engines, each when its time has come. Called on a timer, several
+   * times a second at most. No request waits for any of it; the promise is for platforms that want to keep the work alive, and never
+   * rejects.
+   */
+  tend(): Promise<unknown> {
+    return Promise.all([this.prober.run().done, this.#dns?.run(), this.#facts.run()]);
+  }
+
+  /** A worker's health has turned. */
+  healthChanged(worker: Worker, healthy: boolean): void {
+    if (healthy) this.#facts.again(worker);
+  }
+
+  list(): WorkerList {
+    const { fleet, clock } = this.#targets.services;
+    return workerList(fleet, clock.now(), (worker) => this.#facts.problems(worker));
+  }
+
+  /** Throws a Failure 404 for a name nobody has; so do `remove` and `drain`. */
+  one(name: string): WorkerInfo {
+    return this.#info(this.#find(name));
+  }
+
+  /** Lets in what the body of `POST /workers` describes. Throws a Failure (400, 404, 409). */
+  async add(text: string): Promise<{ worker: WorkerInfo; ignored: string[] }> {
+    const { fleet, telemetry } = this.#targets.services;
+    const body = readJoinBody(text);
+    // Before the first request to the engine: whatever it echoes must not show the key.
+    if (body.apiKey !== undefined) telemetry.learn({ models: [], secrets: [body.apiKey] });
+    const worker = await join(fleet, body, this.#ask);
+    telemetry.log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin });
+    return { worker: this.#info(worker), ignored: body.ignored };
+  }
+
+  /** Takes a worker out at once; what it has in hand runs on, and is told as `load`. */
+  remove(name: string): WorkerInfo {
+    const worker = this.#find(name);
+    this.#dns?.dismiss(worker);
+    this.#targets.services.fleet.remove(name);
+    this.#targets.services.telemetry.log.event("info", "worker_left", { worker: name, origin: worker.origin });
+    return this.#info(worker);
+  }
+
+  /** Gives a worker nothing new. It is drained when its `load` is 0. */
+  drain(name: string): WorkerInfo {
+    const worker = this.#find(name);
+    this.#dns?.keepDrained(worker);
+    this.#targets.services.fleet.drain(name);
+    this.#targets.services.telemetry.log.event("info", "worker_draining", {
+      worker: name,
+      in_flight: worker.load.requests,
+    });
+    return this.#info(worker);
+  }
+
+  /**
+   * Takes over a checked configuration and its keys; see `applyConfig`. Throws and changes nothing when it cannot: a `ConfigError` for
+   * names to look up where nobody can.
+   */
+  reload(config: RouterConfig, secrets: Secrets): ReloadReport {
+    this.#refuseNames(config);
+    const report = applyConfig(this.#targets, config, secrets);
+    this.#followNames(config, secrets);
+    const { log } = this.#targets.services.telemetry;
+    const left = report.restart.length > 0;
+    log.event(left ? "warn" : "info", "config_reloaded", {
+      changed: report.changed.join(", "),
+      needs_restart: left ? report.restart.join(", ") : undefined,
+    });
+    return report;
+  }
+
+  #followNames(config: RouterConfig, secrets: Secrets): void {
+    this.#refuseNames(config);
+    this.#dns?.configure(config, secrets.workerKeys);
+  }
+
+  #refuseNames(config: RouterConfig): void {
+    if (this.#dns !== undefined) return;
+    const names = namedWorkers(config);
+    if (names.length === 0) return;
+    throw new ConfigError(
+      names.map(({ path }) => ({ path, message: "wanted an address: names cannot be looked up on this runtime" })),
+    );
+  }
+
+  #find(name: string): Worker {
+    const worker = this.#targets.services.fleet.worker(name);
+    if (worker !== undefined) return worker;
+    throw new Failure("not_found", {
+      status: 404,
+      stage: "router",
+      message: `There is no worker "${name.slice(0, 200)}"`,
+    });
+  }
+
+  #info(worker: Worker): WorkerInfo {
+    return workerInfo(worker, this.#targets.services.clock.now(), this.#facts.problems(worker));
+  }
+}

@@ -1,0 +1,248 @@
+import type { RouterConfig, WorkerConfig } from "../config/schema.ts";
+import { DNS_PREFIX, urlHost } from "../config/worker-url.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
+import type { Worker, WorkerRole } from "../workers/worker.ts";
+
+/** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
+export type ResolveHost = (host: string) => Promise<readonly string[]>;
+
+/** How often a name is looked up again. Cluster DNS keeps its records for 5 to 30 s; asking more often would tell nothing new. */
+const REFRESH_MS = 5_000;
+/** A lookup that has not ended by then is taken as lost: a resolver that hangs must not end the refreshing. */
+const LOST_MS = 30_000;
+
+const ROLES: readonly (readonly ["prefill" | "decode" | "workers", WorkerRole])[] = [
+  ["prefill", "prefill"],
+  ["decode", "decode"],
+  ["workers", "aggregated"],
+];
+
+interface Entry {
+  model: string;
+  pool: string;
+  role: WorkerRole;
+  config: WorkerConfig;
+  apiKey: string | undefined;
+  /** By URL. */
+  members: Map<string, Worker>;
+  /** Addresses whose worker somebody took out by hand; they stay out until they leave the DNS. */
+  dismissed: Set<string>;
+  nextAt: number;
+  lostAt: number;
+  /** Number of the lookup under way, 0 = none. */
+  lookup: number;
+  failing: boolean;
+}
+
+export interface DnsEvents {
+  onJoin(worker: Worker): void;
+  onLeave(worker: Worker): void;
+  /** A name cannot be looked up (once per outage), or can again. Names no address. */
+  onLookup(host: string, ok: boolean, reason: string): void;
+}
+
+/**
+ * Workers whose address is a name (`dns+http://…`): one worker per address record, kept in step with the DNS, so that a headless
+ * service of Kubernetes is a pool without its API. An address that disappears is a pod that ends or is not ready: its worker gets
+ * nothing new and leaves when its last request has. A lookup that fails or tells of nobody changes nothing: the health checks know
+ * better who is there than a DNS server in trouble.
+ */
+export class DnsWorkers {
+  readonly #fleet: Fleet;
+  readonly #resolve: ResolveHost;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #events: DnsEvents;
+  #entries = new Map<string, Entry>();
+  /** Workers whose address is gone. */
+  readonly #leaving = new Set<Worker>();
+  /** Workers that somebody drains by hand: that an address comes back must not undo it. */
+  readonly #drainedByHand = new WeakSet<Worker>();
+  #lookups = 0;
+
+  constructor(fleet: Fleet, resolve: ResolveHost, clock: Pick<Clock, "now">, events: DnsEvents) {
+    this.#fleet = fleet;
+    this.#resolve = resolve;
+    this.#clock = clock;
+    this.#events = events;
+  }
+
+  /** Takes over the names of a configuration the fleet has taken over already. Members of names that stay keep their objects. */
+  configure(config: Pick<RouterConfig, "models">, keys: WorkerKeys): void {
+    const before = this.#entries;
+    this.#entries = new Map();
+    for (const { model, pool, role, worker } of namedWorkers(config)) {
+      const key = JSON.stringify([model, pool, role, worker.name, worker.url]);
+      const known = before.get(key);
+      const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
+      const entry: Entry = known ?? {
+        model,
+        pool,
+        role,
+        config: worker,
+        apiKey,
+        members: new Map(),
+        dismissed: new Set(),
+        nextAt: -Infinity,
+        lostAt: Infinity,
+        lookup: 0,
+        failing: false,
+      };
+      entry.config = worker;
+      entry.apiKey = apiKey;
+      for (const [url, member] of entry.members) {
+        if (this.#fleet.worker(member.name) !== member) continue;
+        this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
+      }
+      this.#entries.set(key, entry);
+      before.delete(key);
+    }
+    for (const entry of before.values()) for (const worker of entry.members.values()) this.#leave(worker);
+    this.#sweep();
+  }
+
+  /** Looks up the names that are due. The promise is of their answers; nobody has to await it, it never rejects. */
+  run(): Promise<void> {
+    this.#sweep();
+    const now = this.#clock.now();
+    const lookups: Promise<void>[] = [];
+    for (const entry of this.#entries.values()) {
+      if (now < (entry.lookup === 0 ? entry.nextAt : entry.lostAt)) continue;
+      entry.nextAt = now + REFRESH_MS;
+      entry.lostAt = now + LOST_MS;
+      lookups.push(this.#look(entry));
+    }
+    return lookups.length === 0 ? NOTHING : Promise.all(lookups).then(nothing);
+  }
+
+  /** Somebody has taken a worker out by hand: its address must not bring it back with the next lookup. */
+  dismiss(worker: Worker): void {
+    this.#leaving.delete(worker);
+    for (const entry of this.#entries.values()) {
+      if (entry.members.get(worker.url) !== worker) continue;
+      entry.members.delete(worker.url);
+      entry.dismissed.add(worker.url);
+    }
+  }
+
+  keepDrained(worker: Worker): void {
+    this.#drainedByHand.add(worker);
+  }
+
+  async #look(entry: Entry): Promise<void> {
+    this.#lookups += 1;
+    const lookup = this.#lookups;
+    entry.lookup = lookup;
+    const host = urlHost(entry.config.url).replace(/^\[|\]$/g, "");
+    let addresses: readonly string[] = [];
+    let reason = "it has no addresses";
+    try {
+      addresses = await this.#resolve(host);
+    } catch (error) {
+      reason = codeOf(error);
+    }
+    // Another one has begun, or the name has left the configuration.
+    if (entry.lookup !== lookup || ![...this.#entries.values()].includes(entry)) return;
+    entry.lookup = 0;
+    const ok = addresses.length > 0;
+    if (ok === entry.failing) this.#events.onLookup(host, ok, ok ? "" : reason);
+    entry.failing = !ok;
+    if (ok) this.#follow(entry, addresses);
+  }
+
+  #follow(entry: Entry, addresses: readonly string[]): void {
+    // Sorted, so that numbers do not depend on the order in which a server rotates its records.
+    const urls = new Set(addresses.map((address) => memberUrl(entry.config.url, address)).sort());
+    for (const url of entry.dismissed) if (!urls.has(url)) entry.dismissed.delete(url);
+    for (const [url, worker] of entry.members) {
+      if (!urls.has(url)) this.#leave(worker);
+      else if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
+      // Gone from the fleet without us: its pool was taken away and came back.
+      if (this.#fleet.worker(worker.name) !== worker) entry.members.delete(url);
+    }
+    for (const url of urls) if (!entry.members.has(url) && !entry.dismissed.has(url)) this.#join(entry, url);
+    this.#sweep();
+  }
+
+  #join(entry: Entry, url: string): void {
+    const { model, pool, role, config, apiKey } = entry;
+    const set = this.#fleet.model(model)?.pools.find((candidate) => candidate.name === pool);
+    // An address that is configured by itself too is one worker, the configured one.
+    if (set === undefined || [...set.prefill, ...set.decode, ...set.workers].some((member) => member.url === url))
+      return;
+    const name = this.#freeName(config.name);
+    const worker = this.#fleet.add(
+      { model, pool, role, worker: memberConfig(config, url, name), origin: "dns" },
+      apiKey,
+    );
+    entry.members.set(url, worker);
+    this.#events.onJoin(worker);
+  }
+
+  /** Numbers, not addresses: names go to clients and into metrics, and pods that follow each other share few of them. */
+  #freeName(base: string): string {
+    for (let n = 1; ; n++) if (this.#fleet.worker(`${base}-${n}`) === undefined) return `${base}-${n}`;
+  }
+
+  #leave(worker: Worker): void {
+    if (this.#fleet.worker(worker.name) !== worker || this.#leaving.has(worker)) return;
+    worker.draining = true;
+    this.#leaving.add(worker);
+  }
+
+  /** Takes out the leaving ones that are done. */
+  #sweep(): void {
+    for (const worker of this.#leaving) {
+      if (worker.load.requests > 0) continue;
+      this.#leaving.delete(worker);
+      for (const entry of this.#entries.values()) {
+        if (entry.members.get(worker.url) === worker) entry.members.delete(worker.url);
+      }
+      if (this.#fleet.worker(worker.name) !== worker) continue;
+      this.#fleet.remove(worker.name);
+      this.#events.onLeave(worker);
+    }
+  }
+}
+
+/** All workers of a configuration whose address is a name to be looked up. */
+export function namedWorkers(
+  config: Pick<RouterConfig, "models">,
+): { model: string; pool: string; role: WorkerRole; worker: WorkerConfig; path: string }[] {
+  return config.models.flatMap((model, m) =>
+    model.pools.flatMap((pool, p) =>
+      ROLES.flatMap(([list, role]) =>
+        pool[list].flatMap((worker, w) =>
+          worker.url.startsWith(DNS_PREFIX)
+            ? [{ model: model.id, pool: pool.name, role, worker, path: `models[${m}].pools[${p}].${list}[${w}].url` }]
+            : [],
+        ),
+      ),
+    ),
+  );
+}
+
+function memberUrl(dnsUrl: string, address: string): string {
+  const url = new URL(dnsUrl.slice(DNS_PREFIX.length));
+  url.hostname = bracketed(address);
+  return url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+function memberConfig(config: WorkerConfig, url: string, name: string): WorkerConfig {
+  // Decode has to reach this very prefill worker, not any that the name stands for; another host was configured on purpose.
+  const bootstrapHost = config.bootstrapHost === urlHost(config.url) ? urlHost(url) : config.bootstrapHost;
+  return { ...config, url, name, bootstrapHost };
+}
+
+function bracketed(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
+}
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === "string" ? code : error instanceof Error ? error.message : String(error);
+}
+
+const NOTHING = Promise.resolve();
+
+function nothing(): void {}

@@ -1,0 +1,165 @@
+import type { Clock } from "../runtime/clock.ts";
+import type { Fleet } from "../workers/fleet.ts";
+import type { Worker } from "../workers/worker.ts";
+import type { Ask } from "./ask.ts";
+import { readMooncakeRanks } from "./mooncake-query.ts";
+import { readServerInfo, SERVER_INFO_PATHS, type ServerInfo } from "./server-info.ts";
+
+/** Engines that do not answer are asked again after so long, and twice as long each time, up to the second. */
+const FIRST_RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 60_000;
+
+interface Known {
+  asking: boolean;
+  /** Infinity = only after the worker has been down. */
+  askAt: number;
+  retryMs: number;
+  info: ServerInfo | undefined;
+  problems: readonly string[];
+}
+
+export interface EngineFactsOptions {
+  fleet: Fleet;
+  ask: Ask;
+  clock: Pick<Clock, "now">;
+  /** A worker is not what the configuration says; told once per change. */
+  onProblems(worker: Worker, problems: readonly string[]): void;
+}
+
+/**
+ * What engines tell about themselves: SGLang's server info (bootstrap port, ranks, role, model) and Mooncake's engine ids. Asked in the
+ * background when a worker is new and when it has come back from being down, since it may have come back as another; no request ever
+ * waits for it. What the configuration says is never overruled: a difference is reported.
+ */
+export class EngineFacts {
+  readonly #options: EngineFactsOptions;
+  readonly #known = new WeakMap<Worker, Known>();
+
+  constructor(options: EngineFactsOptions) {
+    this.#options = options;
+  }
+
+  /** Asks those that are due. The promise is of their answers; nobody has to await it, it never rejects. */
+  run(): Promise<void> {
+    const { fleet, clock } = this.#options;
+    const now = clock.now();
+    const asked: Promise<void>[] = [];
+    for (const worker of fleet.workers()) {
+      const question = questionFor(worker, fleet);
+      if (question === undefined) continue;
+      const known = this.#of(worker);
+      if (known.asking || now < known.askAt) continue;
+      known.asking = true;
+      asked.push(this.#ask(worker, question, known));
+    }
+    return asked.length === 0 ? NOTHING : Promise.all(asked).then(nothing);
+  }
+
+  /** The worker has been down: it may be another process now. */
+  again(worker: Worker): void {
+    const known = this.#known.get(worker);
+    if (known === undefined) return;
+    known.askAt = -Infinity;
+    known.retryMs = FIRST_RETRY_MS;
+  }
+
+  /** Where the engine contradicts the configuration; empty when it does not, or has not told. */
+  problems(worker: Worker): readonly string[] {
+    return this.#known.get(worker)?.problems ?? [];
+  }
+
+  info(worker: Worker): ServerInfo | undefined {
+    return this.#known.get(worker)?.info;
+  }
+
+  #of(worker: Worker): Known {
+    let known = this.#known.get(worker);
+    if (known === undefined) {
+      known = { asking: false, askAt: -Infinity, retryMs: FIRST_RETRY_MS, info: undefined, problems: [] };
+      this.#known.set(worker, known);
+    }
+    return known;
+  }
+
+  async #ask(worker: Worker, question: Question, known: Known): Promise<void> {
+    // Set before the answer: a flap while the question is under way asks again.
+    known.askAt = Infinity;
+    const { ask, clock } = this.#options;
+    const answered =
+      question === "mooncake" ? await this.#askMooncake(worker, ask) : await this.#askSglang(worker, ask, known);
+    known.asking = false;
+    if (answered) {
+      known.retryMs = FIRST_RETRY_MS;
+      return;
+    }
+    if (known.askAt === Infinity) known.askAt = clock.now() + known.retryMs;
+    known.retryMs = Math.min(known.retryMs * 2, LONGEST_RETRY_MS);
+  }
+
+  async #askSglang(worker: Worker, ask: Ask, known: Known): Promise<boolean> {
+    const info = await askServerInfo(worker.url, worker.apiKey, ask);
+    if (info === "unreachable") return false;
+    known.info = info;
+    worker.learn({ bootstrapPort: info?.bootstrapPort, dpSize: info?.dpSize });
+    const problems = info === undefined ? [] : contradictions(worker, info);
+    const changed = problems.join("\n") !== known.problems.join("\n");
+    known.problems = problems;
+    if (changed) this.#options.onProblems(worker, problems);
+    return true;
+  }
+
+  async #askMooncake(worker: Worker, ask: Ask): Promise<boolean> {
+    const { bootstrapHost, bootstrapPort } = worker.target;
+    // The bootstrap server is no API server: it gets no key.
+    const told = await ask(`http://${bootstrapHost}:${bootstrapPort}/query`, undefined);
+    const ranks = told === "unreachable" || told.status !== 200 ? undefined : readMooncakeRanks(told.json);
+    if (ranks === undefined) return false;
+    worker.learn({ mooncake: ranks });
+    return true;
+  }
+}
+
+/** Asks at the newer path, then at the older. Undefined: somebody is there, and it is no SGLang server. */
+export async function askServerInfo(
+  url: string,
+  key: string | undefined,
+  ask: Ask,
+): Promise<ServerInfo | undefined | "unreachable"> {
+  for (const path of SERVER_INFO_PATHS) {
+    const told = await ask(url + path, key);
+    // A starting engine answers 503; that is no answer about itself.
+    if (told === "unreachable" || told.status >= 500) return "unreachable";
+    const info = told.status === 200 ? readServerInfo(told.json) : undefined;
+    if (info !== undefined) return info;
+  }
+  return undefined;
+}
+
+type Question = "sglang" | "mooncake";
+
+function questionFor(worker: Worker, fleet: Fleet): Question | undefined {
+  if (worker.engine === "sglang") return "sglang";
+  if (worker.engine !== "vllm" || worker.role !== "prefill") return undefined;
+  const pool = fleet.model(worker.model)?.pools.find((candidate) => candidate.name === worker.pool);
+  return pool?.connector === "mooncake" ? "mooncake" : undefined;
+}
+
+function contradictions(worker: Worker, info: ServerInfo): string[] {
+  const { bootstrapPort, dpSize } = worker.configured;
+  const found: string[] = [];
+  const differ = (what: string, configured: string | number, told: string | number | undefined): void => {
+    if (told !== undefined && told !== configured)
+      found.push(`${what} is configured as ${configured}, the engine says ${told}`);
+  };
+  differ("the role", worker.role, info.role);
+  differ("the model", worker.model, info.model);
+  if (worker.role === "prefill") {
+    if (bootstrapPort !== undefined) differ("the bootstrap port", bootstrapPort, info.bootstrapPort);
+    if (dpSize !== undefined) differ("the data-parallel size", dpSize, info.dpSize);
+  }
+  return found;
+}
+
+const NOTHING = Promise.resolve();
+
+function nothing(): void {}
