@@ -30,8 +30,8 @@ export function dialOverTcp(url: string, init: RequestInit): Promise<Response> {
       const answer = Buffer.concat(chunks).toString("utf8");
       const status = /^HTTP\/1\.1 (\d{3}) /.exec(answer);
       const headEnd = answer.indexOf("\r\n\r\n");
-      if (status === null || headEnd < 0) return reject(new Error("The connection was closed without an answer"));
-      resolve(new Response(answer.slice(headEnd + 4), { status: Number(status[1]) }));
+      if (status === null || headEnd < 0) reject(new Error("The connection was closed without an answer"));
+      else resolve(new Response(answer.slice(headEnd + 4), { status: Number(status[1]) }));
     });
   });
 }

@@ -231,9 +231,9 @@ class Connection {
     await orLeft(new Promise<void>((resolve) => this.#socket.once("drain", () => resolve())), signal);
   }
 
+  /** Waits until our own buffer is with the kernel; a client that does not read cannot hold a reset back for long. */
   async #flushed(signal: AbortSignal): Promise<void> {
-    if (this.#socket.writableLength === 0) return;
-    await orLeft(new Promise<void>((resolve) => this.#socket.once("drain", () => resolve())), signal);
+    for (let round = 0; round < 100 && this.#socket.writableLength > 0; round++) await sleep(systemClock, 1, signal);
   }
 }
 

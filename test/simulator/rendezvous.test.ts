@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { createFabric } from "../../src/simulator/fabric.ts";
-import { chat, chatText, json, makeTrio, ManualClock, post, rooms, settle, splice } from "./support.ts";
+import { chat, chatText, json, ManualClock, makeTrio, post, rooms, settle, splice } from "./support.ts";
 
 const path = "/v1/chat/completions";
 const body = JSON.stringify({ ...chat, stream: true, seed: 7 });
@@ -60,7 +60,9 @@ test("decode is not told of a failed prefill: it waits 300 s and then fails", as
   const { prefill, decode } = makeTrio("sglang", createFabric({ clock }));
   const decoded = post(decode, path, splice(body, rooms()));
   const watched = watch(decoded);
-  const failed = await post(prefill, path, splice(prefillBody, rooms()), { headers: { "x-sim-prefill": "status:503" } });
+  const failed = await post(prefill, path, splice(prefillBody, rooms()), {
+    headers: { "x-sim-prefill": "status:503" },
+  });
   expect(failed.status).toBe(503);
   await clock.advance(299_999);
   expect(watched.state).toBe("pending");
@@ -96,7 +98,9 @@ test("a decode that hangs up leaves its room, and prefill goes on waiting for an
 
 test("a decode that leaves after prefill has met it makes the transfer fail on prefill", async () => {
   const clock = new ManualClock();
-  const { prefill, decode } = makeTrio("sglang", createFabric({ clock }), { timing: { prefillMsPerToken: 0, transferMs: 50 } });
+  const { prefill, decode } = makeTrio("sglang", createFabric({ clock }), {
+    timing: { prefillMsPerToken: 0, transferMs: 50 },
+  });
   const leaving = new AbortController();
   const prefilled = post(prefill, path, splice(prefillBody, rooms()));
   post(decode, path, splice(body, rooms()), { signal: leaving.signal }).catch(() => {});
@@ -177,7 +181,11 @@ for (const connector of ["nixl-push", "mooncake"] as const) {
       post(
         prefill,
         path,
-        { ...chat, max_tokens: 1, kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, transfer_id: "xfer-1" } },
+        {
+          ...chat,
+          max_tokens: 1,
+          kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, transfer_id: "xfer-1" },
+        },
         { headers: { "x-request-id": id } },
       ),
     );

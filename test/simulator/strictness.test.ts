@@ -12,14 +12,24 @@ const refused: [string, object | string][] = [
   ["no messages", { model: "demo-model" }],
   ["stream_options without a stream", { ...chat, stream_options: { include_usage: true } }],
   ["min_tokens above max_tokens", { ...chat, min_tokens: 2, max_tokens: 1 }],
-  ["min_tokens above max_completion_tokens, which wins", { ...chat, min_tokens: 2, max_tokens: 9, max_completion_tokens: 1 }],
+  [
+    "min_tokens above max_completion_tokens, which wins",
+    { ...chat, min_tokens: 2, max_tokens: 9, max_completion_tokens: 1 },
+  ],
   ["max_tokens 0", { ...chat, max_tokens: 0 }],
   ["a fractional limit", { ...chat, max_tokens: 1.5 }],
   ["n 0", { ...chat, n: 0 }],
   ["top_logprobs without logprobs", { ...chat, top_logprobs: 2 }],
   ["prompt_logprobs in a stream", { ...chat, stream: true, prompt_logprobs: 1 }],
   ["a required tool without tools", { ...chat, tool_choice: "required" }],
-  ["a named tool that is not there", { ...chat, tools: [{ type: "function", function: { name: "a" } }], tool_choice: { type: "function", function: { name: "b" } } }],
+  [
+    "a named tool that is not there",
+    {
+      ...chat,
+      tools: [{ type: "function", function: { name: "a" } }],
+      tool_choice: { type: "function", function: { name: "b" } },
+    },
+  ],
   ["a stream flag that is no boolean", { ...chat, stream: "yes" }],
   ["a seed of 2^63", splice(JSON.stringify(chat), { seed: "9223372036854775808" })],
 ];
@@ -61,7 +71,10 @@ const badRooms: [string, Record<string, string>][] = [
   ["a room as text", rooms('"17"')],
   ["no host", { bootstrap_port: "8998", bootstrap_room: "1" }],
   ["no port", { bootstrap_host: '"h"', bootstrap_room: "1" }],
-  ["lists for one prompt that do not fit", { bootstrap_host: '["h","h"]', bootstrap_port: "[1,1]", bootstrap_room: "[1,2]" }],
+  [
+    "lists for one prompt that do not fit",
+    { bootstrap_host: '["h","h"]', bootstrap_port: "[1,1]", bootstrap_room: "[1,2]" },
+  ],
 ];
 for (const [name, members] of badRooms) {
   for (const role of ["prefill", "decode"] as const) {

@@ -48,7 +48,11 @@ export function makeEngine(options: SimulatedEngineOptions): SimulatedEngine {
 }
 
 /** The three engines of one dialect on one fabric. */
-export function makeTrio(engine: "sglang" | "vllm" | "trtllm", fabric: Fabric, more: Partial<SimulatedEngineOptions> = {}) {
+export function makeTrio(
+  engine: "sglang" | "vllm" | "trtllm",
+  fabric: Fabric,
+  more: Partial<SimulatedEngineOptions> = {},
+) {
   return {
     prefill: makeEngine({ engine, role: "prefill", fabric, ...more }),
     decode: makeEngine({ engine, role: "decode", fabric, ...more }),
@@ -62,7 +66,12 @@ export interface PostOptions {
 }
 
 /** Posts a body (object, or raw JSON text) to an engine in-process. */
-export function post(engine: SimulatedEngine, path: string, body: unknown, options: PostOptions = {}): Promise<Response> {
+export function post(
+  engine: SimulatedEngine,
+  path: string,
+  body: unknown,
+  options: PostOptions = {},
+): Promise<Response> {
   const init: RequestInit = {
     method: "POST",
     headers: { "content-type": "application/json", ...options.headers },
@@ -125,4 +134,14 @@ export const chat = { model: "demo-model", messages: [{ role: "user", content: "
 
 export function rooms(room = "9223372036854775806", port = 8998): Record<string, string> {
   return { bootstrap_host: '"127.0.0.1"', bootstrap_port: String(port), bootstrap_room: room };
+}
+
+/** What a promise rejects with. Unlike `expect().rejects` it lets a test go on while the promise is pending. */
+export async function failureOf(promise: Promise<unknown>): Promise<Answer> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new Error("Expected a rejection");
 }

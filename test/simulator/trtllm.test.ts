@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { SimulatedEngine } from "../../src/simulator/engine.ts";
 import { createFabric } from "../../src/simulator/fabric.ts";
-import { chat, json, makeTrio, ManualClock, post, rawObject, splice } from "./support.ts";
+import { chat, failureOf, json, ManualClock, makeTrio, post, rawObject, splice } from "./support.ts";
 
 const chatPath = "/v1/chat/completions";
 const asking = '{"request_type":"context_only","disagg_request_id":9223372036854775001,"schedule_style":0}';
@@ -14,7 +14,9 @@ async function contextOf(engine: SimulatedEngine, path: string, body: object) {
 
 function generationBody(body: object, params: string, ids: number[], drop: string[] = []): string {
   const kept = Object.fromEntries(Object.entries(body).filter(([key]) => !drop.includes(key)));
-  const given = params.replace('"context_only"', '"generation_only"').replace(/}$/, ',"ctx_usage":{"prompt_tokens":1}}');
+  const given = params
+    .replace('"context_only"', '"generation_only"')
+    .replace(/}$/, ',"ctx_usage":{"prompt_tokens":1}}');
   return splice(JSON.stringify(kept), { disaggregated_params: given, prompt_token_ids: JSON.stringify(ids) });
 }
 
@@ -54,7 +56,9 @@ test("what ends at the first token is final on the context worker: stop, and len
   const { prefill } = makeTrio("trtllm", createFabric());
   const silent = { ...chat, messages: [{ role: "user", content: "[sim:tokens=0]" }] };
   expect((await contextOf(prefill, chatPath, silent)).answer.choices[0].finish_reason).toBe("stop");
-  expect((await contextOf(prefill, chatPath, { ...chat, max_tokens: 1 })).answer.choices[0].finish_reason).toBe("length");
+  expect((await contextOf(prefill, chatPath, { ...chat, max_tokens: 1 })).answer.choices[0].finish_reason).toBe(
+    "length",
+  );
 });
 
 test("parameters that were rounded, read twice, or are unknown do not pass for good ones", async () => {
@@ -71,8 +75,13 @@ test("parameters that were rounded, read twice, or are unknown do not pass for g
 
 test("a fault in the middle of a stream just drops the connection", async () => {
   const { decode, aggregated } = makeTrio("trtllm", createFabric({ clock: new ManualClock() }));
-  const response = await post(aggregated, chatPath, { ...chat, stream: true }, { headers: { "x-sim-fault": "error-frame@1" } });
-  expect(response.text()).rejects.toMatchObject({ code: "ECONNRESET" });
+  const response = await post(
+    aggregated,
+    chatPath,
+    { ...chat, stream: true },
+    { headers: { "x-sim-fault": "error-frame@1" } },
+  );
+  expect(await failureOf(response.text())).toMatchObject({ code: "ECONNRESET" });
   expect((await post(decode, chatPath, chat)).status).toBe(400);
 });
 

@@ -5,7 +5,9 @@ import { countTokens, detokenize, tokenize } from "../../src/simulator/vocabular
 import { chat, chatText, eventsOf, json, makeEngine, post, splice } from "./support.ts";
 
 const path = "/v1/chat/completions";
-const engines = (["sglang", "vllm", "trtllm", "openai"] as const).map((engine) => makeEngine({ engine, role: "aggregated" }));
+const engines = (["sglang", "vllm", "trtllm", "openai"] as const).map((engine) =>
+  makeEngine({ engine, role: "aggregated" }),
+);
 const vllm = engines[1]!;
 const sglang = engines[0]!;
 
@@ -18,7 +20,9 @@ function asking(content: string, more: object = {}): object {
 }
 
 test("prompt and seed alone decide the words: every engine and every run gives the same", async () => {
-  const texts = await Promise.all([...engines, makeEngine({ engine: "vllm", role: "aggregated" })].map((one) => words(one, chat)));
+  const texts = await Promise.all(
+    [...engines, makeEngine({ engine: "vllm", role: "aggregated" })].map((one) => words(one, chat)),
+  );
   expect(new Set(texts).size).toBe(1);
   expect(await words(vllm, { ...chat, temperature: 2, user: "x" })).toBe(texts[0] as string);
 });
@@ -81,7 +85,10 @@ const weather = {
   type: "function",
   function: {
     name: "get_weather",
-    parameters: { type: "object", properties: { city: { type: "string" }, days: { type: "integer" }, unit: { enum: ["c", "f"] } } },
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" }, days: { type: "integer" }, unit: { enum: ["c", "f"] } },
+    },
   },
 };
 
@@ -141,7 +148,12 @@ test("logprobs: one entry per token, the chosen one among the likeliest, the sam
 });
 
 test("sglang: input logprobs from logprob_start_len on, null for the first token, and none on decode's side", async () => {
-  const ask = { text: "twelve chars", sampling_params: { max_new_tokens: 2 }, return_logprob: true, top_logprobs_num: 2 };
+  const ask = {
+    text: "twelve chars",
+    sampling_params: { max_new_tokens: 2 },
+    return_logprob: true,
+    top_logprobs_num: 2,
+  };
   const { meta_info } = await json(post(sglang, "/generate", { ...ask, logprob_start_len: 0 }));
   expect(meta_info.input_token_logprobs).toHaveLength(meta_info.prompt_tokens);
   expect(meta_info.input_token_logprobs[0][0]).toBeNull();
@@ -168,11 +180,15 @@ test("/generate streams the whole text so far, and the last event has the finish
 test("completions: arrays of prompts and token ids, echo, and n samples each", async () => {
   const texts = await json(post(vllm, "/v1/completions", { model: "demo-model", prompt: ["one", "two"], n: 2 }));
   expect(texts.choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2, 3]);
-  const ids = await json(post(vllm, "/v1/completions", { model: "demo-model", prompt: [tokenize("one"), tokenize("two")], n: 2 }));
+  const ids = await json(
+    post(vllm, "/v1/completions", { model: "demo-model", prompt: [tokenize("one"), tokenize("two")], n: 2 }),
+  );
   expect(ids.choices.map((choice: { text: string }) => choice.text)).toEqual(
     texts.choices.map((choice: { text: string }) => choice.text),
   );
-  const echoed = await json(post(vllm, "/v1/completions", { model: "demo-model", prompt: "one", echo: true, logprobs: 1 }));
+  const echoed = await json(
+    post(vllm, "/v1/completions", { model: "demo-model", prompt: "one", echo: true, logprobs: 1 }),
+  );
   expect(echoed.choices[0].text).toStartWith("one");
   expect(echoed.choices[0].logprobs.token_logprobs[0]).toBeNull();
   expect(echoed.choices[0].logprobs.tokens.join("")).toBe(echoed.choices[0].text);
