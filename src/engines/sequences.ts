@@ -36,6 +36,16 @@ export function countPrompts(api: Api, doc: JsonObject): Prompts {
   return { count: 1, param: api === "responses" ? "input" : "messages" };
 }
 
+/** JSON text of the one prompt that a `prompt` of completions wraps in a list; undefined when it is no such list. */
+export function onlyPrompt(doc: JsonObject): string | undefined {
+  const member = findMember(doc, "prompt");
+  if (member === undefined || doc.text.charCodeAt(member.valueStart) !== 0x5b) return undefined;
+  const opening = doc.text.charCodeAt(behindBracket(doc.text, member.valueStart));
+  if (opening !== 0x22 && opening !== 0x5b) return undefined;
+  const prompts = scanArrayAt(doc.text, member.valueStart);
+  return prompts.length === 1 ? doc.text.slice(prompts[0]!.start, prompts[0]!.end) : undefined;
+}
+
 /**
  * How many samples each prompt asks for: `n`, for `/generate` the greatest `sampling_params.n`. Numbers in strings count,
  * since the engines read them as numbers; anything else is 1 and left to the engine.

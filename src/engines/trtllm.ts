@@ -13,6 +13,7 @@ import { engineModelOf } from "./model.ts";
 import { ownedAnd, ownedMembers } from "./owned.ts";
 import { refuseForAll, refuseMember } from "./refuse.ts";
 import { releaseLeg } from "./release.ts";
+import { onlyPrompt } from "./sequences.ts";
 import { readSequential } from "./sequential-answer.ts";
 import { trtllmHandoffMembers } from "./terminal-answer.ts";
 import { terminalsWithout } from "./terminals.ts";
@@ -34,7 +35,13 @@ export const trtllm: Dialect = {
 };
 
 function planTrtllm(request: GenerationRequest, _prefill: LegTarget, _id: string): SplitPlan {
-  return new TrtllmPlan(request);
+  return new TrtllmPlan(withPlainPrompt(request));
+}
+
+/** A list of one prompt as that prompt: disaggregated serving takes a text or a flat list of token ids, and refuses every other list. */
+function withPlainPrompt(request: GenerationRequest): GenerationRequest {
+  const prompt = request.api === "completions" ? onlyPrompt(request.doc) : undefined;
+  return prompt === undefined ? request : { ...request, doc: scanObject(splice(request.doc, { set: { prompt } })) };
 }
 
 function refuse(request: GenerationRequest): Failure | undefined {

@@ -3,7 +3,7 @@ import { asksInputLogprobs, asksSingleToken } from "../../src/engines/asks.ts";
 import type { EngineName } from "../../src/engines/dialect.ts";
 import { aggregatedLeg, openai } from "../../src/engines/openai.ts";
 import { dialectFor } from "../../src/engines/registry.ts";
-import { countPrompts, countSamples } from "../../src/engines/sequences.ts";
+import { countPrompts, countSamples, onlyPrompt } from "../../src/engines/sequences.ts";
 import { scanObject } from "../../src/json/scan.ts";
 import type { Api } from "../../src/sse/api.ts";
 import { request, target } from "./request.ts";
@@ -39,6 +39,17 @@ describe("prompts of a body", () => {
     ["messages", '{"messages":[]}', 1],
   ])("%s %s: %d", (api, body, count) => {
     expect(countPrompts(api, scanObject(body)).count).toBe(count);
+  });
+
+  test.each<[string, string | undefined]>([
+    ['{"prompt":[ "\\u0061" ]}', '"\\u0061"'],
+    ['{"prompt":[[1, 2]]}', "[1, 2]"],
+    ['{"prompt":[1]}', undefined],
+    ['{"prompt":["a","b"]}', undefined],
+    ['{"prompt":"a"}', undefined],
+    ['{"prompt":[]}', undefined],
+  ])("the one prompt that %s wraps in a list: %s", (body, prompt) => {
+    expect(onlyPrompt(scanObject(body))).toBe(prompt);
   });
 
   test.each<[Api, string, number]>([
