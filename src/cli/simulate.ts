@@ -12,7 +12,8 @@ function of the prompt and the seed. Prefill and decode may be two processes: th
 
   --port N                    port to listen on (0 = any)            --host HOST              127.0.0.1
   --model NAME                served name (demo-model)               --adapter NAME           further name (repeatable)
-  --bootstrap-port N          SGLang 8998, vLLM 5600, TRT-LLM 5700   --bootstrap-host HOST    what hand-offs name
+  --bootstrap-port N          SGLang and Mooncake 8998, vLLM 5600,   --bootstrap-host HOST    what hand-offs name
+                              TensorRT-LLM 5700                      --engine-id ID           what nixl-push is told
   --connector NAME            vLLM: nixl | nixl-push | mooncake      --dp-size N              ranks to report
   --prefill-ms-per-token MS   0.1                                    --itl-ms MS              between tokens: 10
   --transfer-ms MS            KV transfer: 2                         --lease-ms MS            unread hand-offs: 30000

@@ -17,6 +17,7 @@ export interface Fabric {
   readonly clock: Clock;
   /** The side channel of a prefill engine. Engines that name the same port share one. */
   open(port: number): SideChannel;
+  isOpen(port: number): boolean;
   /** What a decode engine dials. */
   dial(host: string, port: number): SidePeer;
 }
@@ -39,5 +40,9 @@ export function createFabric(options: FabricOptions = {}): Fabric {
     return channels.get(port) ?? new RemoteSideChannel(host, port, fetcher);
   }
 
-  return { clock, open, dial };
+  function isOpen(port: number): boolean {
+    return channels.has(port);
+  }
+
+  return { clock, open, isOpen, dial };
 }

@@ -37,6 +37,8 @@ export interface SimulatedEngineOptions {
   model?: string;
   /** Further served names (LoRA adapters). */
   adapters?: readonly string[];
+  /** What hand-offs call this engine; a NIXL push decode must be told it by configuration. Random unless given. */
+  engineId?: string;
   /** vLLM only: how the KV blocks travel. */
   connector?: SimulatedConnector;
   /** Links the engines of one process; one per test or demo. A new one when left out. */
@@ -58,9 +60,8 @@ export interface SimulatedEngineOptions {
   answerTokens?: number;
 }
 
-export const defaultSidePorts: Record<SimulatedEngineName, number> = {
-  sglang: 8998,
-  vllm: 5600,
-  trtllm: 5700,
-  openai: 0,
-};
+/** The side port an engine has when none is named: what the real ones and the router's configuration default to. */
+export function defaultSidePort(engine: SimulatedEngineName, connector: SimulatedConnector): number {
+  if (engine === "sglang" || (engine === "vllm" && connector === "mooncake")) return 8998;
+  return engine === "trtllm" ? 5700 : 5600;
+}

@@ -2,7 +2,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Ask } from "./ask.ts";
 import { createFabric, type Fabric } from "./fabric.ts";
 import {
-  defaultSidePorts,
+  defaultSidePort,
   defaultTiming,
   type SimulatedConnector,
   type SimulatedEngineName,
@@ -67,11 +67,12 @@ export interface EngineState {
 export function createState(options: SimulatedEngineOptions): EngineState {
   const fabric = options.fabric ?? createFabric(options.clock === undefined ? {} : { clock: options.clock });
   const model = options.model ?? "demo-model";
-  const sidePort = options.sidePort ?? defaultSidePorts[options.engine];
+  const connector = options.connector ?? "nixl";
+  const sidePort = options.sidePort ?? chooseSidePort(options, fabric, connector);
   return {
     engine: options.engine,
     role: options.role,
-    connector: options.connector ?? "nixl",
+    connector,
     model,
     names: new Set([model, ...(options.adapters ?? [])]),
     clock: options.clock ?? fabric.clock,
@@ -83,7 +84,7 @@ export function createState(options: SimulatedEngineOptions): EngineState {
     maxModelLen: options.maxModelLen ?? 1_048_576,
     dpSize: options.dpSize ?? 1,
     answerTokens: options.answerTokens,
-    engineId: crypto.randomUUID(),
+    engineId: options.engineId ?? crypto.randomUUID(),
     cache: new PrefixCache(),
     poisoned: new Set(),
     stats: {
@@ -101,6 +102,17 @@ export function createState(options: SimulatedEngineOptions): EngineState {
     },
     life: new AbortController(),
   };
+}
+
+/**
+ * Engines whose hand-offs name their port get one each, so that a restart of one forgets its own blocks only. A
+ * bootstrap port is in the router's configuration instead and stays what it is, even if two engines then share it.
+ */
+function chooseSidePort(options: SimulatedEngineOptions, fabric: Fabric, connector: SimulatedConnector): number {
+  let port = defaultSidePort(options.engine, connector);
+  const named = options.role === "prefill" && (options.engine === "trtllm" || connector === "nixl");
+  while (named && options.engine !== "sglang" && fabric.isOpen(port)) port += 1;
+  return port;
 }
 
 /** Computes the prompts: takes the time that the uncached tokens cost. Resolves to the cached ones. */

@@ -1,7 +1,19 @@
 import { expect, test } from "bun:test";
 import type { SimulatedEngine } from "../../src/simulator/engine.ts";
 import { createFabric } from "../../src/simulator/fabric.ts";
-import { chat, chatText, failureOf, get, json, ManualClock, makeTrio, post, rawObject, splice } from "./support.ts";
+import {
+  chat,
+  chatText,
+  failureOf,
+  get,
+  json,
+  ManualClock,
+  makeEngine,
+  makeTrio,
+  post,
+  rawObject,
+  splice,
+} from "./support.ts";
 
 const path = "/v1/chat/completions";
 const asking =
@@ -181,4 +193,14 @@ test("a stream over a good hand-off is the aggregated engine's stream, word for 
   const split = await (await decodeWith(decode, params, { stream: true })).text();
   const whole = await (await post(aggregated, path, { ...chat, stream: true })).text();
   expect(chatText(split)).toBe(chatText(whole));
+});
+
+test("two prefill engines of one process have ledgers of their own: restarting one leaves the other's blocks", async () => {
+  const fabric = createFabric();
+  const { prefill, decode } = makeTrio("vllm", fabric);
+  const other = makeEngine({ engine: "vllm", role: "prefill", fabric });
+  const { params } = await prefillOf(other);
+  prefill.restart();
+  expect(other.sidePort).not.toBe(prefill.sidePort);
+  expect((await decodeWith(decode, params)).status).toBe(200);
 });

@@ -171,7 +171,7 @@ for (const connector of ["nixl-push", "mooncake"] as const) {
     const shared = { remote_engine_id: prefill.engineId, do_remote_prefill: true, do_remote_decode: false };
     const params =
       connector === "mooncake"
-        ? { ...shared, transfer_id: "xfer-1", remote_bootstrap_addr: "http://127.0.0.1:5600" }
+        ? { ...shared, transfer_id: "xfer-1", remote_bootstrap_addr: "http://127.0.0.1:8998" }
         : { ...shared, remote_host: "127.0.0.1", remote_port: 5600, tp_size: 1, pp_size: 1, remote_request_id: id };
     const decoded = post(decode, path, { ...chat, kv_transfer_params: params });
     const watched = watch(decoded);
