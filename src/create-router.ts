@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import { createApp } from "./app.ts";
 import type { BackgroundPort } from "./attempt/call.ts";
 import type { Services } from "./attempt/services.ts";
+import type { Platform } from "./config/complete.ts";
 import { checkConfig, parseConfig, resolveSecrets, type Secrets } from "./config/load.ts";
 import type { RouterConfig } from "./config/schema.ts";
 import { Failure } from "./errors/failure.ts";
@@ -14,7 +15,7 @@ import { KeyRing } from "./middleware/key-ring.ts";
 import { Router } from "./router.ts";
 import { clientStream } from "./routes/client-stream.ts";
 import type { RouteDeps, Running } from "./routes/deps.ts";
-import { PromiseSet, waitUntilPort } from "./runtime/background.ts";
+import { PromiseSet, RequestBackground, type WaitUntil } from "./runtime/background.ts";
 import type { Clock } from "./runtime/clock.ts";
 import { CoarseClock } from "./runtime/coarse-clock.ts";
 import { webTransport } from "./runtime/web-transport.ts";
@@ -32,8 +33,13 @@ export interface RouterOptions {
   secrets?: Secrets;
   transport?: Transport;
   clock?: Clock;
-  /** Where drains live. Absent: the request's own `waitUntil` if it has one, else a set of promises. */
-  background?: BackgroundPort;
+  /** `workers` changes defaults and lowers limits (contract section 2), and keeps everything but plain data within its request. */
+  platform?: Platform;
+  /**
+   * Where drains live. Absent: the request's own `waitUntil` if it has one, else a set of promises. A function is asked once per request
+   * (a Durable Object gives its state).
+   */
+  background?: BackgroundPort | ((context: { executionCtx?: unknown }) => BackgroundPort);
   /** Takes log lines; absent = no log. */
   sink?: (line: string) => void;
   clientStream?: RouteDeps["clientStream"];
@@ -50,6 +56,8 @@ export interface PrefillRouter {
   telemetry: Telemetry;
   /** Admin routes, reload, and what has to be done regularly (`tend`). */
   control: FleetControl;
+  /** `control.tend` rides on requests. A server with a timer of its own turns it off (`runtime/server.ts`). */
+  tendsWithRequests: boolean;
   /** Requests whose response is not over. */
   active(): number;
   /**
@@ -59,9 +67,12 @@ export interface PrefillRouter {
   shutdown(ms: number): Promise<void>;
 }
 
-/** Throws a `ConfigError` that names the field. */
+/** So many probes at a time ride on a request: where connections are few (Workers: six) the legs come first. */
+const TEND_WITH_REQUEST = 2;
+
+/** Throws a `ConfigError` that names the field. Starts nothing: no timer, no request, no randomness, so a Worker may call it at start. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  const config = checkedConfig(options.config);
+  const config = checkedConfig(options.config, options.platform);
   const secrets = options.secrets ?? resolveSecrets(config, options.env ?? {});
   const clock = options.clock ?? new CoarseClock();
   const transport = options.transport ?? webTransport;
@@ -69,6 +80,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     { models: config.models.map((model) => model.id), log: config.log, otlpUrl: config.telemetry.otlpUrl },
     {
       clock,
+      perRequest: options.platform === "workers",
       wallNow: Date.now,
       sink: options.sink ?? nothing,
       secrets: allKeys(secrets),
@@ -108,21 +120,45 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     calls,
     shuttingDown: () => down,
     clientStream: options.clientStream ?? clientStream,
-    background:
-      options.background === undefined ? (context) => portOf(context, ownBackground) : always(options.background),
+    background(context) {
+      const port = portOf(context);
+      if (made.tendsWithRequests) tendWith(port);
+      return port;
+    },
   };
   const app = createApp(deps);
-
-  return {
-    fetch: (request, env, context) => app.fetch(request, env as object, context as never),
+  const made: PrefillRouter = {
+    fetch(request, env, context) {
+      // A balancer that asks for /ready keeps an idle router informed.
+      if (made.tendsWithRequests && request.method === "GET") {
+        const execution = executionOf({ executionCtx: context });
+        tendWith(execution === undefined ? ownBackground : { run: (task) => execution.waitUntil(task) });
+      }
+      return app.fetch(request, env as object, context as never);
+    },
     app,
     config,
     services,
     telemetry,
     control,
+    tendsWithRequests: true,
     active: () => calls.size,
     shutdown,
   };
+  return made;
+
+  function portOf(context: { executionCtx?: unknown }): BackgroundPort {
+    const { background } = options;
+    if (typeof background === "function") return background(context);
+    if (background !== undefined) return background;
+    const execution = executionOf(context);
+    return execution === undefined ? ownBackground : new RequestBackground(execution, () => telemetry.flush());
+  }
+
+  /** Not in the request's own tick: its legs leave first. */
+  function tendWith(port: BackgroundPort): void {
+    port.run(new Promise<void>((resolve) => clock.after(0, resolve)).then(() => control.tend(TEND_WITH_REQUEST)));
+  }
 
   async function shutdown(ms: number): Promise<void> {
     down = true;
@@ -152,25 +188,19 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   }
 }
 
-function checkedConfig(config: RouterOptions["config"]): RouterConfig {
-  return typeof config === "string" ? parseConfig(config) : checkConfig(config);
+function checkedConfig(config: RouterOptions["config"], platform: Platform = "server"): RouterConfig {
+  return typeof config === "string" ? parseConfig(config, { platform }) : checkConfig(config, { platform });
 }
 
 /** Hono's `executionCtx` throws where there is none. */
-function portOf(context: { executionCtx?: unknown }, otherwise: BackgroundPort): BackgroundPort {
+function executionOf(context: { executionCtx?: unknown }): WaitUntil | undefined {
   try {
     const execution = context.executionCtx;
-    if (typeof execution === "object" && execution !== null && "waitUntil" in execution) {
-      return waitUntilPort(execution as { waitUntil(task: Promise<unknown>): void });
-    }
+    if (typeof execution === "object" && execution !== null && "waitUntil" in execution) return execution as WaitUntil;
   } catch {
     // No context: a server of our own.
   }
-  return otherwise;
-}
-
-function always<T>(value: T): () => T {
-  return () => value;
+  return undefined;
 }
 
 function nothing(): void {}

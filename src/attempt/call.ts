@@ -3,9 +3,12 @@ import { ClientGone, type Failure } from "../errors/failure.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
 
-/** The platform's way to keep work alive after the response (waitUntil). */
+/** The platform's way to keep work alive after the response (waitUntil). Made per request or per process, as the platform has it. */
 export interface BackgroundPort {
+  /** Keeps `task` alive, which never rejects. Called before the response is over. */
   run(task: Promise<unknown>): void;
+  /** The response is over and the record of it complete: a platform without timers of its own sends now what has gathered. */
+  ended?(): void;
 }
 
 /**
@@ -105,6 +108,7 @@ export class Call {
     this.outcome = outcome;
     if (this.#whole === undefined) this.#tell(outcome);
     for (const fn of this.#doneListeners) fn();
+    this.background.ended?.();
   }
 
   onDone(fn: () => void): void {

@@ -7,6 +7,9 @@ export type Platform = "server" | "workers";
 /** Six connections may wait for headers there, and a split takes two. */
 const WORKERS_MAX_FANOUT = 3;
 
+/** What is left 30 s after a response is killed there, so a tail is cut by us before, and its worker let go in order. */
+const WORKERS_MAX_TAIL_MS = 25_000;
+
 /** Fills in what depends on more than one field: names, the connector, the platform's policies. `config` has been checked. */
 export function completeConfig(config: ConfigEntry, platform: Platform): RouterConfig {
   const stateless: PolicyName | undefined = platform === "workers" ? "consistent-hash" : undefined;
@@ -32,6 +35,10 @@ export function completeConfig(config: ConfigEntry, platform: Platform): RouterC
     policy: {
       prefill: config.policy.prefill ?? stateless ?? "prefix-aware",
       decode: config.policy.decode ?? stateless ?? "least-load",
+    },
+    timeouts: {
+      ...config.timeouts,
+      tailMs: platform === "workers" ? Math.min(config.timeouts.tailMs, WORKERS_MAX_TAIL_MS) : config.timeouts.tailMs,
     },
     limits: {
       ...config.limits,

@@ -65,10 +65,10 @@ export class FleetControl {
   /**
    * What has to be done again and again: probes, lookups, questions to engines, each when its time has come. Called on a timer, several
    * times a second at most. No request waits for any of it; the promise is for platforms that want to keep the work alive, and never
-   * rejects.
+   * rejects. `atMost`: probes and questions started by one call, for platforms with few connections.
    */
-  tend(): Promise<unknown> {
-    return Promise.all([this.prober.run().done, this.#dns?.run(), this.#facts.run()]);
+  tend(atMost = Infinity): Promise<unknown> {
+    return Promise.all([this.prober.run(atMost).done, this.#dns?.run(), this.#facts.run(atMost)]);
   }
 
   /** A worker's health has turned. */

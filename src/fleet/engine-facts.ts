@@ -39,12 +39,13 @@ export class EngineFacts {
     this.#options = options;
   }
 
-  /** Asks those that are due. The promise is of their answers; nobody has to await it, it never rejects. */
-  run(): Promise<void> {
+  /** Asks those that are due, the rest with the next call. The promise is of their answers; nobody has to await it, it never rejects. */
+  run(atMost = Infinity): Promise<void> {
     const { fleet, clock } = this.#options;
     const now = clock.now();
     const asked: Promise<void>[] = [];
     for (const worker of fleet.workers()) {
+      if (asked.length >= atMost) break;
       const question = questionFor(worker, fleet);
       if (question === undefined) continue;
       const known = this.#of(worker);

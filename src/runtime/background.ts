@@ -25,7 +25,36 @@ export class PromiseSet implements BackgroundPort {
   }
 }
 
-/** The `waitUntil` of one request's context (Workers, Vercel and the like). */
-export function waitUntilPort(context: { waitUntil(task: Promise<unknown>): void }): BackgroundPort {
-  return { run: (task) => context.waitUntil(task) };
+/** What platforms with `waitUntil` (Workers, Vercel, a Durable Object's state) hand to each request. */
+export interface WaitUntil {
+  waitUntil(task: Promise<unknown>): void;
+}
+
+/**
+ * The `waitUntil` of one request's context. The context is held until the response is over: a client that leaves would otherwise end it
+ * before the router has let go of the workers, and their counters would stay up for ever. `flush` runs after each piece of work and at
+ * the end, for what gathers between requests (spans).
+ */
+export class RequestBackground implements BackgroundPort {
+  readonly #context: WaitUntil;
+  readonly #flush: () => Promise<unknown>;
+  #over: (() => void) | undefined;
+
+  constructor(context: WaitUntil, flush: () => Promise<unknown>) {
+    this.#context = context;
+    this.#flush = flush;
+    const over = new Promise<void>((resolve) => {
+      this.#over = resolve;
+    });
+    context.waitUntil(over.then(flush));
+  }
+
+  run(task: Promise<unknown>): void {
+    this.#context.waitUntil(task.then(this.#flush, this.#flush));
+  }
+
+  ended(): void {
+    this.#over?.();
+    this.#over = undefined;
+  }
 }

@@ -1,6 +1,9 @@
-import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
+import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
 import { resolveHost } from "./resolve-host.ts";
+import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAddress, tendByTimer } from "./server.ts";
+
+export * from "../index.ts";
 
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
 const OWN_LIMITS = { timeout: false, proxy: false, redirect: "manual" } as const;
@@ -12,7 +15,7 @@ export const bunTransport: Transport = {
 
 /** `fetch` cannot bound a connect: one bare TCP connection tells whether anybody is there. */
 async function connectsTo(url: string, ms: number): Promise<boolean> {
-  const { hostname, port, protocol } = new URL(url);
+  const { hostname, port } = socketAddress(url);
   return new Promise<boolean>((resolve) => {
     let answered = false;
     const answer = (open: boolean) => {
@@ -23,8 +26,8 @@ async function connectsTo(url: string, ms: number): Promise<boolean> {
     };
     const timer = setTimeout(answer, ms, false);
     Bun.connect({
-      hostname: hostname.replace(/^\[|\]$/g, ""),
-      port: Number(port) || (protocol === "https:" ? 443 : 80),
+      hostname,
+      port,
       socket: {
         open(socket) {
           answer(true);
@@ -38,28 +41,17 @@ async function connectsTo(url: string, ms: number): Promise<boolean> {
   });
 }
 
-export interface BunServer {
-  router: PrefillRouter;
-  hostname: string;
-  port: number;
-  /** Stops listening; resolves when the last response is written, or after `ms`. */
-  stop(ms: number): Promise<void>;
+export type BunServer = RouterServer;
+
+/** A router with Bun's ways of doing things. Throws a `ConfigError` that names the field. */
+export function createRouter(options: RouterOptions): PrefillRouter {
+  return createPortableRouter({ transport: bunTransport, resolveHost, ...options });
 }
 
-/** How often the router looks what is due. Intervals are in seconds; the least that health checks know is about this. */
-const TEND_MS = 100;
+export { createRouter as createBunRouter };
 
-/** A router with Bun's ways of doing things. */
-export function createBunRouter(options: RouterOptions): PrefillRouter {
-  return createRouter({ transport: bunTransport, resolveHost, ...options });
-}
-
-export interface ServeBunOptions {
-  /** Other processes may listen on the same port; the system spreads the connections (Linux). */
-  reusePort?: boolean;
-}
-
-export function serveBun(router: PrefillRouter, { reusePort = false }: ServeBunOptions = {}): BunServer {
+/** Throws when the address cannot be listened on. */
+export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOptions = {}): BunServer {
   const { host, port } = router.config.listen;
   const server = Bun.serve({
     hostname: host,
@@ -72,21 +64,20 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeBunO
     development: false,
     fetch: (request) => router.fetch(request),
   });
-  const tending = setInterval(tend, TEND_MS);
-  tend();
+  const stopTending = tendByTimer(router);
   return {
     router,
     hostname: server.hostname ?? host,
     port: server.port ?? port,
     async stop(ms) {
-      clearInterval(tending);
-      const stopped = server.stop();
-      await Promise.race([stopped, new Promise((resolve) => setTimeout(resolve, ms))]);
+      stopTending();
+      await atMost(server.stop(), ms);
       await server.stop(true);
     },
   };
-
-  function tend(): void {
-    void router.control.tend();
-  }
 }
+
+export const bunHost: RouterHost = {
+  createRouter,
+  serve: (router, options) => Promise.try(serveBun, router, options),
+};

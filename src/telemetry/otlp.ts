@@ -20,6 +20,8 @@ export interface SpanExporterOptions {
   intervalMs?: number;
   /** Milliseconds one export may take. */
   timeoutMs?: number;
+  /** No timer of its own, and each `flush` sends by itself what it finds: a promise may not be shared between requests (Workers). */
+  perRequest?: boolean;
 }
 
 /**
@@ -41,7 +43,7 @@ export class SpanExporter {
   #failing = false;
 
   constructor(options: SpanExporterOptions) {
-    this.#options = { queue: 2048, batch: 256, intervalMs: 2000, timeoutMs: 10_000, ...options };
+    this.#options = { queue: 2048, batch: 256, intervalMs: 2000, timeoutMs: 10_000, perRequest: false, ...options };
     this.#onChange = options.onChange ?? ignore;
     this.#endpoint = `${options.url.replace(/\/+$/, "")}/v1/traces`;
   }
@@ -58,12 +60,14 @@ export class SpanExporter {
     }
     record.spansQueued = true;
     this.#queue.push(record);
+    if (this.#options.perRequest) return;
     const full = this.#queue.length >= this.#options.batch;
     if (this.#cancelTimer === undefined || (full && !this.#due)) this.#arm(full);
   }
 
   /** Sends all that waits, batch after batch; resolves when it is sent or lost. Never rejects. */
   flush(): Promise<void> {
+    if (this.#options.perRequest) return this.#queue.length === 0 ? Promise.resolve() : this.#drain();
     this.#disarm();
     // Only with something to send does #drain give way before it clears #running again.
     if (this.#running === undefined && this.#queue.length > 0) this.#running = this.#drain();

@@ -19,6 +19,8 @@ export interface TelemetryConfig {
 
 export interface TelemetryDeps {
   clock: Clock;
+  /** No timer may outlive the request that set it (Workers): spans leave only when `flush` is called. */
+  perRequest?: boolean;
   /** Time of day, milliseconds since 1970. */
   wallNow: () => number;
   /** Takes one log line without its line feed (`BatchedSink.push`). */
@@ -103,6 +105,7 @@ class RouterTelemetry implements Telemetry {
       url,
       fetch: deps.fetch ?? fetch,
       clock: deps.clock,
+      perRequest: deps.perRequest ?? false,
       version: deps.version,
       onChange: (state, reason) =>
         this.log.event(state === "failing" ? "warn" : "info", `span_export_${state}`, { reason }),

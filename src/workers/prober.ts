@@ -29,9 +29,10 @@ export class Prober {
    * Starts a probe for each worker whose time has come, and returns how many it started with a promise of their end (for `waitUntil`;
    * nobody has to await it, it never rejects). The next `run` need not wait for it: a worker that is being probed is not due.
    */
-  run(): { started: number; done: Promise<void> } {
+  run(atMost = Infinity): { started: number; done: Promise<void> } {
     const now = this.#clock.now();
     const due = this.#fleet.due(now);
+    if (due.length > atMost) due.length = atMost;
     // No promise for nothing: on Workers this runs with every request.
     if (due.length === 0) return { started: 0, done: NOTHING };
     return { started: due.length, done: Promise.all(due.map((worker) => this.#probe(worker))).then(nothing) };

@@ -1,0 +1,31 @@
+import { type LambdaContext, type LambdaEvent, streamHandle } from "hono/aws-lambda";
+import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
+import { PromiseSet } from "./background.ts";
+
+export * from "../index.ts";
+
+/** A handler with response streaming, as the platform calls it. */
+export type LambdaHandler = (event: LambdaEvent, responseStream: unknown, context: LambdaContext) => Promise<void>;
+
+interface LambdaRuntime {
+  streamifyResponse(handler: LambdaHandler): LambdaHandler;
+}
+
+declare const awslambda: LambdaRuntime;
+
+/**
+ * The handler of a function URL with invoke mode `RESPONSE_STREAM`. There is no `waitUntil`: the environment is frozen when the handler
+ * has returned, so it returns when the drains of its request have ended (`timeouts.tailMs` bounds them; the function's own time limit
+ * must be longer than the longest answer). Throws a `ConfigError` that names the field.
+ */
+export function createLambdaHandler(options: RouterOptions): LambdaHandler & { router: PrefillRouter } {
+  // One environment serves one request at a time, so this is the request's own set.
+  const drains = new PromiseSet();
+  const router = createRouter({ sink: console.log, ...options, background: drains });
+  const respond = streamHandle(router.app) as unknown as LambdaHandler;
+  const handler = awslambda.streamifyResponse(async function handle(event, responseStream, context) {
+    await respond(event, responseStream, context);
+    await drains.idle();
+  });
+  return Object.assign(handler, { router });
+}
