@@ -96,7 +96,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
       permit.release();
       call.record.finishedAt = clock.now();
       if (call.record.outcome === "client_cancel") call.record.status = 499;
-      telemetry.done(call.record);
+      telemetry.done(call.record, config.log.prompts ? call.choice.prompt() : undefined);
     });
   }
 
