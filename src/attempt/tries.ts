@@ -73,7 +73,10 @@ export class Tries {
       if (open && earlier === undefined) tried.decode.failed(clock.now());
       throw failure;
     }
-    if (open && tried.prefill !== undefined) this.#suspects = { prefill: tried.prefill, decode: tried.decode };
+    // Only a retry that keeps decode can tell whose fault it was.
+    if (open && tried.prefill !== undefined && this.keepDecode !== undefined) {
+      this.#suspects = { prefill: tried.prefill, decode: tried.decode };
+    } else if (open) tried.decode.failed(clock.now());
     this.#count++;
     telemetry.metrics.retry(failure.kind ?? "content", failure.stage);
     if (delay === "backoff") await this.#pause(backoffMs(this.#count, config.retries, random));
