@@ -53,6 +53,8 @@ export class Router {
     const tries = new Tries(this.#services, call);
     this.#budget.request(clock.now());
     for (;;) {
+      // Its client has left while the request waited or was read: engines must not hear of it.
+      if (call.stopped !== undefined) throw call.stopped;
       const attempt = this.#nextAttempt(call, model, tries);
       if ("parts" in attempt) return fanOut(call, attempt, clock, (part) => this.generate(part, model));
       call.record.attempts++;

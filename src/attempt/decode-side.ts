@@ -1,5 +1,6 @@
 import { engineModelEdit } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
+import { scanValue } from "../json/scan.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
@@ -47,15 +48,16 @@ export class DecodeSide {
   refused = false;
   #stopLimit: (() => void) | undefined;
   #firstTokenFrom = 0;
+  #answered = false;
 
   constructor(options: DecodeSideOptions) {
     this.#o = options;
     this.leg = options.leg;
   }
 
-  /** The relay has an answer in hand, so it judges what a lost prefill tail means. */
+  /** An answer is in hand, so it is decided here and in the relay what a failed prefill tail means for it. */
   get answering(): boolean {
-    return this.relay?.contentSeen === true;
+    return this.#answered || this.relay?.contentSeen === true;
   }
 
   /** Sends the leg; resolves when the status may be committed. Rejects with Failure or ClientGone; the legs are then the caller's to close. */
@@ -123,7 +125,7 @@ export class DecodeSide {
         engine: fault,
       });
     }
-    if (!looksWhole(text)) {
+    if (!isWhole(response, text)) {
       throw new Failure("decode_failed", {
         status: 502,
         stage: "decode",
@@ -133,6 +135,7 @@ export class DecodeSide {
           : "The decode worker's answer is not JSON",
       });
     }
+    this.#answered = true;
     const tail = this.#o.tail ?? (await this.#settle());
     const body = engineModelEdit(call.request, text, tail);
     usageOf(call.record, text, api);
@@ -169,7 +172,12 @@ export class DecodeSide {
     const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
     const lostOnly =
       failure.kind === "reset" || failure.kind === "cut" || failure.kind === "refused" || failure.kind === "connect";
-    if (lostOnly && services.config.lateFailure === "definitive") return undefined;
+    if (lostOnly && services.config.lateFailure === "definitive") {
+      call.record.lateFailure = failure.kind;
+      call.record.lateFailureWhen = "streaming";
+      services.telemetry.metrics.lateFailure(failure.kind, "streaming");
+      return undefined;
+    }
     throw failure;
   }
 
@@ -219,7 +227,8 @@ export class DecodeSide {
 
   #limitMet(): void {
     this.#stopLimit?.();
-    this.#stopLimit = undefined;
+    // Not undefined: a prefill that succeeds later must not start a limit that nobody waits for.
+    this.#stopLimit = nothing;
     if (this.#firstTokenFrom > 0) this.#o.call.firstTokenSpentMs += this.#o.services.clock.now() - this.#firstTokenFrom;
     this.#firstTokenFrom = 0;
   }
@@ -278,6 +287,21 @@ function statusFailure(response: Response, text: string): Failure {
 
 function timeout(message: string): Failure {
   return new Failure("decode_timeout", { status: 504, stage: "decode", kind: "timeout", message });
+}
+
+/**
+ * A body of known length or in chunks came whole, or its reading would have failed: then a look at its ends tells JSON from other things.
+ * One that ends with its connection may be cut anywhere, and even there look like an object.
+ */
+function isWhole(response: Response, text: string): boolean {
+  if (!looksWhole(text)) return false;
+  if (response.headers.has("content-length") || response.headers.has("transfer-encoding")) return true;
+  try {
+    scanValue(text.trim());
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** An object or a list from its first to its last character; engines may pad with blanks. */

@@ -244,7 +244,10 @@ export class SplitAttempt {
       if (failure.stage === "decode") {
         this.decodeFaultOpen = isOpenDecodeFault(failure);
         if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now);
-      } else if (this.#task === undefined && failure.stage !== "router") this.#blamePrefill(failure);
+      } else if (this.#task === undefined && failure.kind !== undefined) {
+        // Without a kind it is no worker's doing: the router shuts down, or was too slow for a hand-off.
+        this.#blamePrefill(failure);
+      }
     }
     this.#tearDown(failure);
   }
@@ -266,7 +269,7 @@ export class SplitAttempt {
         return;
       }
       if (gone && this.#handoff !== undefined) this.#releaseHandoff(this.#handoff);
-      else if (gone && this.#pool.cancel === "deferred" && this.#completion !== undefined) this.#releaseWhenGiven();
+      else if (gone && this.#completion !== undefined) this.#releaseWhenGiven();
       else {
         prefillLeg?.close(reason);
         this.#abandonLeases();

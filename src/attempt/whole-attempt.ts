@@ -53,7 +53,9 @@ export class WholeAttempt {
     } catch (error) {
       const failure = this.#call.stopped ?? explain(error);
       this.#offStop();
-      if (failure instanceof Failure) blame(this.#lease.worker, failure, this.#services.clock.now());
+      // A router that shuts down stops requests as well: that is not the worker's doing.
+      if (failure instanceof Failure && failure.stage === "decode")
+        blame(this.#lease.worker, failure, this.#services.clock.now());
       this.#side.relay?.abandon();
       this.#side.leg.close(failure instanceof ClientGone ? "client" : "other-leg");
       throw failure;

@@ -3,6 +3,8 @@ import { Failure, type FaultKind } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { faultBeforeHeaders, type Transport } from "./transport.ts";
 
+const latin1 = new TextDecoder("latin1");
+
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
 export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown";
 
@@ -217,10 +219,10 @@ export class Leg {
       const first = await this.#pending;
       if (first instanceof Response) {
         if (this.#reader === undefined) this.attach(first);
-      } else if (first !== undefined && !untilEnd) return;
+      } else if (first !== undefined && !untilEnd && saysSomething(first)) return;
       for (;;) {
         const chunk = await this.read();
-        if (chunk === undefined || (!untilEnd && chunk.length > 0)) return;
+        if (chunk === undefined || (!untilEnd && saysSomething(chunk))) return;
       }
     } catch {
       // The end of a leg that nobody listens to is an end all the same.
@@ -237,6 +239,11 @@ export class Leg {
     this.#closedListeners = undefined;
     if (listeners !== undefined) for (const fn of listeners) fn();
   }
+}
+
+/** More than blank lines and comments: an engine's pings come while its transfer is still under way. */
+function saysSomething(chunk: unknown): boolean {
+  return !(chunk instanceof Uint8Array) || !/^(?:[\r\n]|:[^\r\n]*)*$/.test(latin1.decode(chunk));
 }
 
 function ignore(): void {}

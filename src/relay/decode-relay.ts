@@ -1,4 +1,3 @@
-import { type ErrorBody, errorBody } from "../errors/body.ts";
 import { ClientGone, Failure, type FaultKind } from "../errors/failure.ts";
 import type { Leg } from "../legs/leg.ts";
 import { Watch } from "../legs/watch.ts";
@@ -9,6 +8,7 @@ import { SseFramer } from "../sse/framer.ts";
 import { parseEvent } from "../sse/parse-event.ts";
 import { eventSpans } from "../sse/split.ts";
 import { StreamState } from "../sse/stream-state.ts";
+import { failureFrame } from "./failure-frame.ts";
 import { type EventEditor, type SeenEvent, withData } from "./held-event.ts";
 
 /** What the relay tells, each at most once per cause; counters and logs are the listener's business. */
@@ -256,6 +256,8 @@ export class DecodeRelay {
   }
 
   #event(bytes: Uint8Array): void {
+    // The end mark is held for prefill's tail: nothing may follow it, whatever decode still says.
+    if (this.#endSeen) return;
     const { api, observer } = this.#o;
     const parsed = parseEvent(bytes);
     if (parsed.data !== undefined) {
@@ -470,22 +472,9 @@ export class DecodeRelay {
       return;
     }
     this.#held.length = 0;
-    this.#out.push(this.#frame(failure));
-    this.#finish(failure);
-  }
-
-  #frame(failure: Failure): Uint8Array {
     const { api, mask } = this.#o;
-    let frame: string | undefined;
-    if (failure.frame !== undefined) {
-      const own = new TextDecoder().decode(failure.frame);
-      if (mask(own) === own) frame = own;
-    }
-    frame ??= api.errorFrame(
-      errorBody(failure, mask) as ErrorBody & { stage: Failure["stage"] },
-      this.#stream.nextSequence,
-    );
-    return encoder.encode(frame + api.afterErrorFrame);
+    this.#out.push(encoder.encode(failureFrame(failure, api, mask, this.#stream.nextSequence)));
+    this.#finish(failure);
   }
 
   /** The finish event is out: whatever is missing after it is completed. */

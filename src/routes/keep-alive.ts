@@ -1,7 +1,7 @@
 import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
-import { errorBody } from "../errors/body.ts";
 import { ClientGone, Failure } from "../errors/failure.ts";
+import { failureFrame } from "../relay/failure-frame.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { streamApis } from "../sse/api.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
@@ -55,9 +55,7 @@ export class KeepAliveSource implements ClientSource {
   }
 
   #frame(failure: Failure): string {
-    const api = streamApis[this.#call.request.api];
-    const error = { ...errorBody(failure, this.#telemetry.mask), stage: failure.stage };
-    return api.errorFrame(error, 0) + api.afterErrorFrame;
+    return failureFrame(failure, streamApis[this.#call.request.api], this.#telemetry.mask, 0);
   }
 
   /** What is no stream of its own is over with this: nobody may come to pull it any more. */
