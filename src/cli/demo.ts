@@ -1,5 +1,5 @@
 import { parseConfig, resolveSecrets } from "../config/load.ts";
-import { type BunServer, createBunRouter, serveBun } from "../runtime/bun.ts";
+import type { RouterServer } from "../runtime/server.ts";
 import { type SimulatorServer, serveSimulator } from "../runtime/simulator-tcp.ts";
 import { createSimulatedEngine } from "../simulator/engine.ts";
 import { createFabric } from "../simulator/fabric.ts";
@@ -7,6 +7,7 @@ import type { DemoArguments } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { printStream } from "./demo-answer.ts";
 import type { Output } from "./output.ts";
+import { runtimeHost } from "./runtime-host.ts";
 
 const MODEL = "demo-model";
 const QUESTION = "What runs under the bridge?";
@@ -33,7 +34,7 @@ export async function runDemo({ args, env, output }: CommandContext & { args: De
   const engines: SimulatorServer[] = [];
   try {
     const pool = await startEngines(engines);
-    const server = startRouter(pool, args, env, output);
+    const server = await startRouter(pool, args, env, output);
     const base = `http://${bracketed(server.hostname)}:${server.port}`;
     introduce(base, pool, output);
     await Promise.race([answerOne(base, output), left.promise]);
@@ -80,7 +81,13 @@ class NoPort extends Error {
   override readonly name = "NoPort";
 }
 
-function startRouter(pool: DemoPool, args: DemoArguments, env: CommandContext["env"], output: Output): BunServer {
+async function startRouter(
+  pool: DemoPool,
+  args: DemoArguments,
+  env: CommandContext["env"],
+  output: Output,
+): Promise<RouterServer> {
+  const runtime = await runtimeHost();
   const host = args.host ?? "127.0.0.1";
   const wanted = args.port ?? DEFAULT_PORT;
   let refusal: unknown;
@@ -92,9 +99,9 @@ function startRouter(pool: DemoPool, args: DemoArguments, env: CommandContext["e
         log: { level: "error" },
       }),
     );
-    const router = createBunRouter({ config, secrets: resolveSecrets(config, env), sink: output.error });
+    const router = runtime.createRouter({ config, secrets: resolveSecrets(config, env), sink: output.error });
     try {
-      const server = serveBun(router);
+      const server = await runtime.serve(router);
       if (port !== wanted) output.line(`Port ${wanted} is taken, so the router listens on ${server.port}.\n`);
       return server;
     } catch (error) {

@@ -1,4 +1,3 @@
-import { createBunRouter, serveBun } from "../runtime/bun.ts";
 import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
 import { watchFile } from "../runtime/watch-file.ts";
 import { BatchedSink } from "../telemetry/batched-sink.ts";
@@ -6,6 +5,7 @@ import type { ServeArguments } from "./arguments.ts";
 import type { CommandContext } from "./context.ts";
 import { configFile, loadServeConfig } from "./load.ts";
 import { reloader } from "./reload.ts";
+import { runtimeHost } from "./runtime-host.ts";
 
 /** Log lines are written together: a write per request would cost more than the log. */
 const FLUSH_MS = 100;
@@ -14,13 +14,14 @@ const LAST_WRITES_MS = 1_000;
 
 /** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM. */
 export async function runServe({ args, env, output }: CommandContext & { args: ServeArguments }): Promise<number> {
-  raiseConnectionCap();
+  if ("Bun" in globalThis) raiseConnectionCap();
   const { config, secrets, warnings } = await loadServeConfig(args, env);
   const sink = new BatchedSink((text) => process.stdout.write(text));
   const flushing = setInterval(() => sink.flush(), FLUSH_MS);
-  const router = createBunRouter({ config, secrets, sink: sink.push });
+  const host = await runtimeHost();
+  const router = host.createRouter({ config, secrets, sink: sink.push });
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  const server = serveBun(router, { reusePort: args.reusePort });
+  const server = await host.serve(router, { reusePort: args.reusePort });
   const reload = reloader(() => loadServeConfig(args, env), router, output.error);
   process.on("SIGHUP", () => void reload("SIGHUP"));
   const file = configFile(args, env);

@@ -85,8 +85,13 @@ export const serveDeno: RouterHost["serve"] = async function serveDeno(router, {
     port: server.addr.port,
     async stop(ms) {
       stopTending();
-      await atMost(server.shutdown(), ms);
-      cut.abort();
+      let gone = false;
+      const shutdown = server.shutdown().then(() => {
+        gone = true;
+      });
+      await atMost(shutdown, ms);
+      // Aborting a server that has shut down throws.
+      if (!gone) cut.abort();
     },
   } satisfies RouterServer;
 };
