@@ -35,7 +35,12 @@ export function createApp(deps: RouteDeps): Hono {
   route("GET", "/ready", readyHandler(deps));
   route("GET", "/metrics", metricsHandler(deps));
 
-  const workers = new WorkerRoutes({ control: deps.control, keys: deps.keys, mask });
+  const workers = new WorkerRoutes({
+    control: deps.control,
+    keys: deps.keys,
+    rejected: (code) => deps.services.telemetry.metrics.rejected(code),
+    mask,
+  });
   app.all("/workers", workers.all);
   app.all("/workers/:name", workers.one);
   app.all("/workers/:name/drain", workers.drain);

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { Failure } from "../errors/failure.ts";
+import { type ErrorCode, Failure } from "../errors/failure.ts";
 import type { FleetControl } from "../fleet/control.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
@@ -13,6 +13,8 @@ const BODY_BYTES = 65_536;
 export interface WorkerRouteDeps {
   control: FleetControl;
   keys: KeyRing;
+  /** Counts a refusal. */
+  rejected(code: ErrorCode): void;
   mask(text: string): string;
 }
 
@@ -45,7 +47,7 @@ export class WorkerRoutes {
       if (c.req.method === "GET") return json(c, 200, control.one(name));
       if (c.req.method !== "DELETE") return this.#wrongMethod(c, "GET, DELETE");
       const worker = control.remove(name);
-      const message = `Worker "${name}" left${worker.load > 0 ? `; ${worker.load} requests that it has in hand run on` : ""}`;
+      const message = `Worker "${name}" left${worker.load > 0 ? `; in hand and running on: ${worker.load}` : ""}`;
       return json(c, 200, { success: true, message, worker });
     });
 
@@ -71,6 +73,7 @@ export class WorkerRoutes {
   }
 
   #error(c: Context, failure: Failure, headers: Record<string, string> = {}): Response {
+    this.#deps.rejected(failure.code);
     return errorResponse(failure, { requestId: requestId(c.req.raw.headers), headers, mask: this.#deps.mask });
   }
 }

@@ -1,0 +1,203 @@
+import { describe, expect, test } from "bun:test";
+import { ConfigError, parseConfig } from "../../src/config/load.ts";
+import { createRouter } from "../../src/create-router.ts";
+import { acquire } from "../../src/workers/lease.ts";
+import { ManualClock, settle } from "../simulator/support.ts";
+import { ADMIN, call, EngineHouse, names, routerOver, tend } from "./house.ts";
+
+const REFRESH_MS = 5_000;
+
+/** A DNS whose records a test writes; `Error` = the lookup fails. */
+class Records {
+  asked: string[] = [];
+  answer: readonly string[] | Error = [];
+  readonly resolve = async (host: string): Promise<readonly string[]> => {
+    this.asked.push(host);
+    if (this.answer instanceof Error) throw this.answer;
+    return this.answer;
+  };
+}
+
+function dnsConfig(more: object = {}) {
+  const worker = { url: "dns+http://engines.local:8000/base", name: "pod", ...more };
+  return { models: [{ id: "m", pools: [{ engine: "vllm", workers: [worker] }] }] };
+}
+
+function start(config: Record<string, unknown> = dnsConfig()) {
+  const records = new Records();
+  const clock = new ManualClock();
+  const { router, log } = routerOver(new EngineHouse(), config, { clock, resolveHost: records.resolve });
+  async function refresh(answer: Records["answer"]): Promise<string[]> {
+    records.answer = answer;
+    await clock.advance(REFRESH_MS);
+    await tend(router);
+    return names(router);
+  }
+  return { records, clock, router, log, refresh, fleet: router.services.fleet };
+}
+
+describe("a worker whose address is a name", () => {
+  test("is one worker per address, named by number, with the settings of the entry", async () => {
+    const { router, refresh, records } = start(dnsConfig({ weight: 3, apiKeyEnv: "ADMIN" }));
+    expect(router.control.list().total).toBe(0);
+    expect(await refresh(["10.0.0.2", "10.0.0.1", "fd00::1"])).toEqual(["pod-1", "pod-2", "pod-3"]);
+    expect(records.asked).toEqual(["engines.local"]);
+    expect(router.control.list().workers.map(({ url, weight, origin }) => [url, weight, origin])).toEqual([
+      ["http://10.0.0.1:8000/base", 3, "dns"],
+      ["http://10.0.0.2:8000/base", 3, "dns"],
+      ["http://[fd00::1]:8000/base", 3, "dns"],
+    ]);
+    expect(router.services.fleet.worker("pod-1")!.apiKey).toBe(ADMIN);
+  });
+
+  test("is looked up every five seconds", async () => {
+    const { clock, router, records } = start();
+    await tend(router);
+    await clock.advance(REFRESH_MS - 1);
+    await tend(router);
+    expect(records.asked.length).toBe(1);
+    await clock.advance(1);
+    await tend(router);
+    expect(records.asked.length).toBe(2);
+  });
+
+  test("one lookup at a time; one that does not end is taken as lost after 30 s, and its late answer is not believed", async () => {
+    const clock = new ManualClock();
+    const lookups: ((addresses: string[]) => void)[] = [];
+    const resolveHost = () => new Promise<string[]>((resolve) => lookups.push(resolve));
+    const { router } = routerOver(new EngineHouse(), dnsConfig(), { clock, resolveHost });
+    void router.control.tend();
+    await clock.advance(29_999);
+    void router.control.tend();
+    expect(lookups.length).toBe(1);
+    await clock.advance(1);
+    void router.control.tend();
+    expect(lookups.length).toBe(2);
+    lookups[0]!(["10.0.0.1"]);
+    await settle();
+    expect(names(router)).toEqual([]);
+    lookups[1]!(["10.0.0.2"]);
+    await settle();
+    expect(router.control.one("pod-1").url).toBe("http://10.0.0.2:8000/base");
+  });
+
+  test("prefill workers name their own address as bootstrap host, unless another was configured", async () => {
+    const prefill = [{ url: "dns+http://p.local:1", name: "a" }];
+    const other = [{ url: "dns+http://p.local:1", name: "a", bootstrapHost: "gateway" }];
+    for (const [list, host] of [
+      [prefill, "[fd00::1]"],
+      [other, "gateway"],
+    ] as const) {
+      const pool = { engine: "sglang", prefill: list, decode: ["http://d:1"] };
+      const { refresh, fleet } = start({ models: [{ id: "m", pools: [pool] }] });
+      await refresh(["fd00::1"]);
+      expect(fleet.worker("a-1")!.target.bootstrapHost).toBe(host);
+    }
+  });
+
+  test("an address that disappears gets nothing new and leaves when its last request has", async () => {
+    const { refresh, fleet, log } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    const gone = fleet.worker("pod-1")!;
+    const lease = acquire(gone, 1, 0);
+    expect(await refresh(["10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+    expect(gone.draining).toBe(true);
+    expect(
+      fleet
+        .model("m")!
+        .pools[0]!.set("aggregated")
+        .candidates(0)
+        .map(({ name }) => name),
+    ).toEqual(["pod-2"]);
+    // A new pod does not take the name of one that still works.
+    expect(await refresh(["10.0.0.2", "10.0.0.3"])).toEqual(["pod-1", "pod-2", "pod-3"]);
+    lease.release();
+    expect(await refresh(["10.0.0.2", "10.0.0.3"])).toEqual(["pod-2", "pod-3"]);
+    expect(await refresh(["10.0.0.2", "10.0.0.3", "10.0.0.4"])).toEqual(["pod-2", "pod-3", "pod-1"]);
+    expect(gone.load.requests).toBe(0);
+    expect(log.filter(({ event }) => event === "worker_left")).toEqual([
+      expect.objectContaining({ worker: "pod-1", origin: "dns" }),
+    ]);
+  });
+
+  test("an address that comes back while it drains is the same worker again", async () => {
+    const { refresh, fleet } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    const worker = fleet.worker("pod-1")!;
+    const lease = acquire(worker, 1, 0);
+    await refresh(["10.0.0.2"]);
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    expect(fleet.worker("pod-1")).toBe(worker);
+    expect([worker.draining, worker.load.requests]).toEqual([false, 1]);
+    lease.release();
+  });
+
+  test.each([["no addresses"], ["ENOTFOUND"]])(
+    "a lookup that tells of nobody (%s) changes nothing and is reported once per outage",
+    async (what) => {
+      const nothing = what === "ENOTFOUND" ? Object.assign(new Error("queryA failed"), { code: what }) : [];
+      const { refresh, log } = start();
+      await refresh(["10.0.0.1"]);
+      expect(await refresh(nothing)).toEqual(["pod-1"]);
+      await refresh(nothing);
+      expect(await refresh(["10.0.0.1"])).toEqual(["pod-1"]);
+      expect(
+        log.filter(({ event }) => event === "dns_lookup").map(({ level, host, reason }) => [level, host, reason]),
+      ).toEqual([
+        ["warn", "engines.local", what === "ENOTFOUND" ? what : "it has no addresses"],
+        ["info", "engines.local", undefined],
+      ]);
+    },
+  );
+
+  test("one that an admin drains stays drained, and one he takes out stays out until its address has left the DNS", async () => {
+    const { refresh, router, fleet } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "POST", "/workers/pod-1/drain");
+    await call(router, "DELETE", "/workers/pod-2");
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
+    expect(fleet.worker("pod-1")!.draining).toBe(true);
+    const lease = acquire(fleet.worker("pod-1")!, 1, 0);
+    await refresh(["10.0.0.2"]);
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    expect(fleet.worker("pod-1")!.draining).toBe(true);
+    lease.release();
+    expect(await refresh(["10.0.0.9"])).toEqual(["pod-2"]);
+    expect(await refresh(["10.0.0.2", "10.0.0.9"])).toEqual(["pod-2", "pod-1"]);
+  });
+
+  test("an address that stands in the pool by itself too is one worker", async () => {
+    const pool = { engine: "vllm", workers: ["dns+http://engines.local:1", "http://10.0.0.1:1"] };
+    const { refresh } = start({ models: [{ id: "m", pools: [pool] }] });
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["worker-2", "worker-1-1"]);
+  });
+
+  test("a reload keeps members with their counters, gives them new settings, and lets those of a removed name leave", async () => {
+    const { refresh, router, fleet } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    const worker = fleet.worker("pod-1")!;
+    const lease = acquire(worker, 1, 0);
+    const secrets = { workerKeys: new Map(), clientKeys: [] };
+    const heavier = parseConfig(JSON.stringify(dnsConfig({ weight: 9 })));
+    router.control.reload(heavier, secrets);
+    expect(names(router)).toEqual(["pod-1", "pod-2"]);
+    expect([fleet.worker("pod-1") === worker, worker.weight, worker.load.requests]).toEqual([true, 9, 1]);
+    const pool = { name: "default", engine: "vllm", workers: ["http://fixed:1"] };
+    router.control.reload(parseConfig(JSON.stringify({ models: [{ id: "m", pools: [pool] }] })), secrets);
+    expect(names(router)).toEqual(["pod-1", "worker-1"]);
+    expect(worker.draining).toBe(true);
+    lease.release();
+    expect(await refresh(["10.0.0.1"])).toEqual(["worker-1"]);
+  });
+
+  test("where nothing can look names up, the configuration is refused and names the field", () => {
+    let refusal: unknown;
+    try {
+      createRouter({ config: dnsConfig(), transport: new EngineHouse().transport });
+    } catch (error) {
+      refusal = error;
+    }
+    expect(refusal).toBeInstanceOf(ConfigError);
+    expect((refusal as ConfigError).issues.map(({ path }) => path)).toEqual(["models[0].pools[0].workers[0].url"]);
+  });
+});
