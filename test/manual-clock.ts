@@ -36,5 +36,5 @@ export class ManualClock implements Clock {
 
 /** Lets every promise run that is ready, and those that they make ready. No time passes. */
 export async function settled(): Promise<void> {
-  for (let round = 0; round < 3; round++) await new Promise<void>((resolve) => setImmediate(resolve));
+  for (let round = 0; round < 4; round++) await new Promise<void>((resolve) => setImmediate(resolve));
 }

@@ -61,9 +61,12 @@ export class SplitAttempt {
     this.#dialect = dialectFor(pool.engine, pool.connector);
   }
 
-  /** A hand-off that nobody has read: decode refused the connection, so nothing was sent. Another decode may still use it. */
+  /**
+   * A hand-off that nobody has read: decode refused the connection, so nothing was sent. Another decode may still use it. Where both legs
+   * run at once there is none: prefill's leg ends with the attempt, and its room with it.
+   */
   get unread(): Handoff | undefined {
-    return this.#handoff !== undefined && this.#decodeSide?.refused === true ? this.#handoff : undefined;
+    return !this.#dialect.concurrent && this.#decodeSide?.refused === true ? this.#handoff : undefined;
   }
 
   /** Prefill is done with unless `given` holds what an earlier attempt got and could not deliver. Rejects with Failure or ClientGone. */

@@ -1,0 +1,43 @@
+import { describe, expect, test } from "bun:test";
+import { retryAfterMs, verdict } from "../../src/attempt/blame.ts";
+import { Failure, type FaultKind } from "../../src/errors/failure.ts";
+
+function failure(kind: FaultKind, status: number, headers: [string, string][] = []): Failure {
+  return new Failure("decode_failed", { status, stage: "decode", kind, message: "x", headers });
+}
+
+describe("what a failure says about its worker", () => {
+  const table: [FaultKind, number, string][] = [
+    ["refused", 502, "failed"],
+    ["reset", 502, "failed"],
+    ["cut", 502, "failed"],
+    ["connect", 502, "failed"],
+    ["timeout", 504, "failed"],
+    ["status", 500, "failed"],
+    ["status", 502, "failed"],
+    ["content", 502, "failed"],
+    ["status", 408, "failed"],
+    ["status", 429, "busy"],
+    ["status", 503, "busy"],
+    ["content", 503, "busy"],
+    ["status", 400, "neutral"],
+    ["status", 404, "neutral"],
+    ["status", 422, "neutral"],
+    ["content", 400, "neutral"],
+  ];
+  test.each(table)("%s with status %d: %s", (kind, status, expected) => {
+    expect(verdict(failure(kind, status))).toBe(expected as ReturnType<typeof verdict>);
+  });
+});
+
+test("Retry-After is read in seconds and as a date, and anything else is none", () => {
+  const now = Date.parse("Mon, 30 Nov 2026 05:00:00 GMT");
+  const read = (value: string) => retryAfterMs(failure("status", 503, [["retry-after", value]]), now);
+  expect(read("3")).toBe(3_000);
+  expect(read("0.5")).toBe(500);
+  expect(read("-1")).toBe(0);
+  expect(read("Mon, 30 Nov 2026 05:00:10 GMT")).toBe(10_000);
+  expect(read("Mon, 30 Nov 2026 04:00:00 GMT")).toBe(0);
+  expect(read("soon")).toBeUndefined();
+  expect(retryAfterMs(failure("status", 503), now)).toBeUndefined();
+});
