@@ -90,11 +90,8 @@ export class MergedSource implements ClientSource {
       this.#finish(why);
       return;
     }
-    // One part says it; a part whose answer is already out cannot fail any more, and ends well.
-    for (const lane of this.#lanes) {
-      if (this.#failing !== undefined) return;
-      lane.call.stop(why);
-    }
+    // The first part that can still fail says it, which closes the others; one whose answer is already out ends well.
+    for (const lane of this.#lanes) lane.call.stop(why);
   }
 
   #partDone(lane: Lane): void {

@@ -186,6 +186,15 @@ describe("the failure of one part is the failure of the whole", () => {
     expect(await reading).toBe(chunk("b", "x").replace('"index":0', '"index":1') + FRAME + DONE);
   });
 
+  test("what another part still has in hand is dropped", async () => {
+    const a = new HandMade();
+    const b = new HandMade();
+    const reading = text(merge([a, b]).source);
+    a.add(chunk("a", "x"));
+    b.fail(lost());
+    expect(await reading).toBe(FRAME + DONE);
+  });
+
   test("two that fail together give one frame", async () => {
     const a = new HandMade();
     const b = new HandMade();
@@ -230,5 +239,14 @@ describe("stopped from outside", () => {
     expect(await reading).toBe(FRAME + DONE);
     expect(parts.map(({ call }) => call.outcome === failure)).toEqual([true, false, false]);
     expect(ends[0]!.failure).toBe(failure);
+  });
+
+  test("a Failure that finds no part left to fail lets the answer end well", async () => {
+    const parts = [new HandMade(chunk("a", "x") + DONE, undefined), new HandMade(chunk("b", "y") + DONE, undefined)];
+    const { source, ends } = merge(parts);
+    for (const { call } of parts) call.done(undefined);
+    source.stop(lost());
+    expect((await text(source)).endsWith(DONE)).toBe(true);
+    expect(ends[0]!.failure).toBeUndefined();
   });
 });
