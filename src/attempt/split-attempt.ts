@@ -39,6 +39,7 @@ export class SplitAttempt {
   readonly #id: string;
   readonly #dialect: Dialect;
   readonly #wait = new Interruptible();
+  #plan: SplitPlan | undefined;
   #prefillLeg: Leg | undefined;
   #decodeSide: DecodeSide | undefined;
   #completion: Promise<PrefillCompletion> | undefined;
@@ -91,6 +92,7 @@ export class SplitAttempt {
     const { record, request } = this.#call;
     const worker = this.#prefill.worker;
     const plan = this.#dialect.plan(request, worker.target, this.#id);
+    this.#plan = plan;
     const leg = this.#leg("prefill", plan.prefill);
     this.#prefillLeg = leg;
     record.prefillSentAt = clock.now();
@@ -309,8 +311,8 @@ export class SplitAttempt {
         stop();
         if (completion.kind !== "handoff") return this.#abandonLeases();
         const { result } = completion;
-        const plan = this.#dialect.plan(this.#call.request, this.#prefill.worker.target, this.#id);
-        this.#releaseHandoff({ params: result.disaggregatedParams, tail: result, plan, at: clock.now() });
+        // The plan that judged the answer: a dialect may remember parts of it for decode.
+        this.#releaseHandoff({ params: result.disaggregatedParams, tail: result, plan: this.#plan!, at: clock.now() });
       },
       () => {
         stop();
