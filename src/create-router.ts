@@ -56,6 +56,8 @@ export interface PrefillRouter {
   telemetry: Telemetry;
   /** Admin routes, reload, and what has to be done regularly (`tend`). */
   control: FleetControl;
+  /** The door: who is in, who waits. */
+  admission: Admission;
   /** `control.tend` rides on requests. A server with a timer of its own turns it off (`runtime/server.ts`). */
   tendsWithRequests: boolean;
   /** Requests whose response is not over. */
@@ -141,6 +143,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     services,
     telemetry,
     control,
+    admission,
     tendsWithRequests: true,
     active: () => calls.size,
     shutdown,
