@@ -131,7 +131,7 @@ export class SplitAttempt {
         message: `Prefill was not done within ${prefillMs} ms`,
       });
       this.#timedOut = failure;
-      this.#blamePrefill(failure);
+      this.#blameForSilence(failure);
       this.#wait.interrupt(failure);
       this.#prefillLeg?.close("deadline");
     });
@@ -352,6 +352,20 @@ export class SplitAttempt {
   }
 
   // -- small things
+
+  /**
+   * Prefill is not done in time. Where both legs run at once each waits for the other, so a decode that hangs looks just like this; if
+   * every such timeout counted against prefill, one hanging decode would open the breakers of all prefill workers. Whoever has answered
+   * others since is not the one that hangs.
+   */
+  #blameForSilence(failure: Failure): void {
+    if (!this.#dialect.concurrent || this.#decodeSide?.answering === true) return this.#blamePrefill(failure);
+    const since = this.#call.record.prefillSentAt;
+    if (this.#prefill.worker.answeredSince(since)) this.#prefillBlamed = true;
+    else this.#blamePrefill(failure);
+    const decode = this.#decode.worker;
+    if (!decode.answeredSince(since)) decode.failed(this.#services.clock.now());
+  }
 
   #blamePrefill(failure: Failure): void {
     if (this.#prefillBlamed) return;

@@ -55,6 +55,11 @@ export class WorkerHealth {
     return this.#up ? Infinity : this.#reportedAt + Math.max(3 * this.#config.intervalMs, LEAST_TRUST_MS);
   }
 
+  /** When the worker last answered live traffic. */
+  get lastAnswerAt(): number {
+    return this.#answeredAt;
+  }
+
   get lastReportAt(): number {
     return this.#reportedAt;
   }

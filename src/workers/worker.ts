@@ -179,6 +179,11 @@ export class Worker {
     this.health.answered(now);
   }
 
+  /** Whether it has answered any request since then: one that has does not hang. */
+  answeredSince(at: number): boolean {
+    return this.health.lastAnswerAt >= at;
+  }
+
   /** New settings at run time; load, breaker and health stay. */
   configure(settings: WorkerSettings): void {
     this.weight = settings.weight;
