@@ -359,7 +359,10 @@ export class SplitAttempt {
    * others since is not the one that hangs.
    */
   #blameForSilence(failure: Failure): void {
-    if (!this.#dialect.concurrent || this.#decodeSide?.answering === true) return this.#blamePrefill(failure);
+    if (!this.#dialect.concurrent || this.#decodeSide?.answering === true) {
+      this.#blamePrefill(failure);
+      return;
+    }
     const since = this.#call.record.prefillSentAt;
     if (this.#prefill.worker.answeredSince(since)) this.#prefillBlamed = true;
     else this.#blamePrefill(failure);
