@@ -1,4 +1,4 @@
-import { engineModelEdit } from "../engines/response-edits.ts";
+import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
 import { scanValue } from "../json/scan.ts";
 import type { Leg } from "../legs/leg.ts";
@@ -137,7 +137,7 @@ export class DecodeSide {
     }
     this.#answered = true;
     const tail = this.#o.tail ?? (await this.#settle());
-    const body = engineModelEdit(call.request, text, tail);
+    const body = editAnswer(call.request, text, tail);
     usageOf(call.record, text, api);
     this.#o.ended(undefined);
     call.record.committedAt = services.clock.now();
@@ -151,8 +151,8 @@ export class DecodeSide {
     if (task === undefined) return undefined;
     const { settleMs } = services.config.timeouts;
     const since = services.clock.now();
-    if (task.outcome === null && (settleMs > 0 || this.#o.editor?.needsTail === true)) {
-      const needed = this.#o.editor?.needsTail === true;
+    const needed = call.request.wantsInputLogprobs;
+    if (task.outcome === null && (settleMs > 0 || needed)) {
       await wait.wait(
         new Promise<void>((resolve) => {
           const stop = needed ? nothing : services.clock.after(settleMs, resolve);
@@ -290,12 +290,12 @@ function timeout(message: string): Failure {
 }
 
 /**
- * A body of known length or in chunks came whole, or its reading would have failed: then a look at its ends tells JSON from other things.
- * One that ends with its connection may be cut anywhere, and even there look like an object.
+ * A body of known length came whole, or its reading would have failed: then a look at its ends tells JSON from other things. One that ends
+ * with its connection, or that a proxy in front of the engine has put into chunks, may be cut anywhere, and even there look like an object.
  */
 function isWhole(response: Response, text: string): boolean {
   if (!looksWhole(text)) return false;
-  if (response.headers.has("content-length") || response.headers.has("transfer-encoding")) return true;
+  if (response.headers.has("content-length")) return true;
   try {
     scanValue(text.trim());
     return true;

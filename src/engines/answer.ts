@@ -1,6 +1,6 @@
-import { findMember, readNumber, readString } from "../json/member.ts";
+import { findMember, readString } from "../json/member.ts";
 import { JsonError, type JsonObject, scanArrayAt, scanObject, scanObjectAt } from "../json/scan.ts";
-import type { FinishReason, PromptTokensDetails } from "../prefill/output.ts";
+import type { FinishReason } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
 
 /** An engine's answer as the spans of its members; undefined when it is no whole JSON object. */
@@ -66,22 +66,6 @@ export function finishReasonOf(word: string | undefined): FinishReason | undefin
     default:
       return { kind: "stop" };
   }
-}
-
-/** What an answer's usage says about its prompt, in OpenAI's names, whatever names its API has for it. */
-export function promptTokensDetails(api: Api, doc: JsonObject): PromptTokensDetails | undefined {
-  if (api === "generate") return cached(objectIn(doc, "meta_info"), "cached_tokens");
-  const usage = objectIn(doc, "usage");
-  if (usage === undefined) return undefined;
-  if (api === "messages") return cached(usage, "cache_read_input_tokens");
-  const details = objectIn(usage, api === "responses" ? "input_tokens_details" : "prompt_tokens_details");
-  if (details === undefined) return undefined;
-  return JSON.parse(details.text.slice(details.open, details.close + 1)) as PromptTokensDetails;
-}
-
-function cached(usage: JsonObject | undefined, key: string): PromptTokensDetails | undefined {
-  const tokens = usage === undefined ? undefined : readNumber(usage, key);
-  return tokens === undefined ? undefined : { cached_tokens: tokens };
 }
 
 function responseEnding(doc: JsonObject): string | undefined {

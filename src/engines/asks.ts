@@ -1,4 +1,4 @@
-import { findMember, readBoolean, readNumber, readValue } from "../json/member.ts";
+import { rawValue, readBoolean, readNumber, readValue } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 
@@ -14,17 +14,25 @@ export function asksInputLogprobs(api: Api, doc: JsonObject): boolean {
     return given && readNumber(doc, "logprob_start_len") !== -1;
   }
   if (api !== "chat" && api !== "completions") return false;
-  return asksPromptLogprobs(doc) || asksEchoedLogprobs(doc);
+  return asksPromptLogprobs(doc) || asksEchoedPrompt({ api, doc });
 }
 
 /** `prompt_logprobs` of vLLM: 0 and -1 (all of the vocabulary) are numbers like any other; null asks for nothing. */
 export function asksPromptLogprobs(doc: JsonObject): boolean {
-  return readNumber(doc, "prompt_logprobs") !== undefined;
+  return isGiven(doc, "prompt_logprobs");
 }
 
-/** `echo` together with logprobs: the prompt's logprobs then stand in front of the output's, in one list. */
-export function asksEchoedLogprobs(doc: JsonObject): boolean {
-  return readBoolean(doc, "echo") === true && asksOutputLogprobs(doc);
+/** `echo`. Engines read more than `true` as true (1, "yes"), and decode must not be the one to find out. */
+export function asksEcho(doc: JsonObject): boolean {
+  return isGiven(doc, "echo") && rawValue(doc, "echo") !== "false";
+}
+
+/**
+ * `echo` with logprobs, in completions: the prompt's logprobs then stand in front of the output's, in the same lists. A chat's echo is
+ * a message and its lists are the output's alone.
+ */
+export function asksEchoedPrompt({ api, doc }: { api: Api; doc: JsonObject }): boolean {
+  return api === "completions" && isGiven(doc, "logprobs") && asksEcho(doc);
 }
 
 /** Logprobs of the output: `true`, or a number of alternatives (0 of them are logprobs too). */
@@ -43,7 +51,11 @@ export function asksMinimum(doc: JsonObject): boolean {
 
 /** The client's own limit is one token (`GenerationRequest.singleToken`). `max_completion_tokens` wins over `max_tokens`. */
 export function asksSingleToken(doc: JsonObject): boolean {
-  const newer = findMember(doc, "max_completion_tokens");
-  const set = newer !== undefined && doc.text.charCodeAt(newer.valueStart) !== 0x6e;
-  return readNumber(doc, set ? "max_completion_tokens" : "max_tokens") === 1;
+  return readNumber(doc, isGiven(doc, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens") === 1;
+}
+
+/** Present and not null. */
+function isGiven(doc: JsonObject, key: string): boolean {
+  const raw = rawValue(doc, key);
+  return raw !== undefined && raw !== "null";
 }

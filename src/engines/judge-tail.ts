@@ -4,10 +4,11 @@ import type { PrefillOutput } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { bufferedFault } from "../sse/marks.ts";
-import { promptTokensDetails, scanAnswer } from "./answer.ts";
+import { scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
 import { prefillFailed } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
+import { promptTokensDetails } from "./prompt-usage.ts";
 
 /** What of an answer the client may need, read by the dialect that knows where it stands. */
 export type InputLogprobsReader = (doc: JsonObject) => unknown;

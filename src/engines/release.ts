@@ -2,6 +2,7 @@ import { hasMember } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import type { Api } from "../sse/api.ts";
+import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest, LegRequest } from "./dialect.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedAnd } from "./owned.ts";
@@ -21,7 +22,14 @@ export function releaseLeg(request: GenerationRequest, handoff: Readonly<Record<
     path,
     body: splice(doc, {
       drop: releaseDrops,
-      set: { model: engineModelOf(request), stream: "false", ...oneToken(api, doc), ...handoff },
+      set: {
+        model: engineModelOf(request),
+        stream: "false",
+        // Nobody reads it, and with logprobs it would be the prompt's too, on which decode fails.
+        echo: asksEchoedPrompt(request) ? "false" : undefined,
+        ...oneToken(api, doc),
+        ...handoff,
+      },
     }),
   };
 }

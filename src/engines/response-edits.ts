@@ -1,106 +1,188 @@
-import { JsonError } from "../json/json-error.ts";
-import { readValue } from "../json/member.ts";
-import { scanObject } from "../json/scan.ts";
-import { jsonString, setAt } from "../json/text.ts";
+import { findMember, readString } from "../json/member.ts";
+import { Patch } from "../json/patch.ts";
+import { type JsonObject, scanArrayAt } from "../json/scan.ts";
+import { jsonString } from "../json/text.ts";
 import type { PrefillTail } from "../prefill/task.ts";
-import type { EventMeaning } from "../sse/api.ts";
+import type { Api, EventMeaning } from "../sse/api.ts";
+import { choicesOf, objectIn, scanAnswer } from "./answer.ts";
+import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest } from "./dialect.ts";
-import type { InputLogprob } from "./input-logprobs.ts";
+import type { EchoedPrompt, InputLogprobs } from "./input-logprobs.ts";
+import { setPromptUsage } from "./prompt-usage.ts";
 
-/** Where each API says how many prompt tokens came from a cache. */
-const CACHED_AT: Readonly<Record<GenerationRequest["api"], readonly string[]>> = {
-  chat: ["usage", "prompt_tokens_details", "cached_tokens"],
-  completions: ["usage", "prompt_tokens_details", "cached_tokens"],
-  responses: ["usage", "input_tokens_details", "cached_tokens"],
-  messages: ["usage", "cache_read_input_tokens"],
-  generate: ["meta_info", "cached_tokens"],
+/** In a stream the typed APIs have the answer's own members one level down; the others at the top of each event. */
+const EVENT_ANSWER: Readonly<Record<Api, string | undefined>> = {
+  chat: undefined,
+  completions: undefined,
+  generate: undefined,
+  responses: "response",
+  messages: "message",
 };
 
-/** A buffered answer as the client asked for it: its own model name, prefill's cached tokens, prefill's input logprobs. */
-export function engineModelEdit(request: GenerationRequest, text: string, tail: PrefillTail | undefined): string {
-  let edited = text;
-  if (request.engineModel !== undefined) edited = setModel(edited, request);
-  edited = setCached(edited, request.api, tail, []);
-  return setInputLogprobs(edited, tail);
+const OPEN_BRACKET = 0x5b;
+const MODEL = '"model"';
+
+/**
+ * A buffered answer as the client asked for it: its own name for the model, prefill's numbers about the prompt, prefill's logprobs of
+ * the prompt. All else stays byte for byte.
+ */
+export function editAnswer(request: GenerationRequest, text: string, tail: PrefillTail | undefined): string {
+  const logprobs = inputLogprobsIn(request, tail);
+  if (request.engineModel === undefined && logprobs === undefined && tail?.promptTokensDetails === undefined) {
+    return text;
+  }
+  const answer = scanAnswer(text);
+  if (answer === undefined) return text;
+  const patch = new Patch(text);
+  if (request.engineModel !== undefined && findMember(answer, "model") !== undefined) {
+    patch.set(answer, "model", jsonString(request.model));
+  }
+  setPromptUsage(patch, request.api, answer, tail?.promptTokensDetails, true);
+  if (logprobs !== undefined) {
+    const place = placeOf(request.api, answer);
+    if (place !== undefined) {
+      for (const { key, raw } of logprobs.members) patch.set(place, key, raw);
+      if (logprobs.echo !== undefined) putEcho(patch, place, logprobs.echo);
+    }
+  }
+  return patch.apply();
 }
 
-/** The same for the events of a stream; undefined when none of it applies, so that the stream passes unlooked at. */
-export function eventEdits(request: GenerationRequest): {
+/** Which events of decode's stream a request needs changed, and how (`EventEditor`, relay). One per stream. */
+export function eventEdits(request: GenerationRequest): EventEdits {
+  return new EventEdits(request);
+}
+
+class EventEdits {
   readonly everyEvent: boolean;
   readonly needsTail: boolean;
-  edit(data: string, meaning: EventMeaning, tail: PrefillTail | undefined): string | undefined;
-} {
-  const aliased = request.engineModel !== undefined;
-  let logprobsDone = false;
-  return {
-    everyEvent: aliased,
-    needsTail: request.wantsInputLogprobs,
-    edit(data, meaning, tail) {
-      if (data === "[DONE]") return undefined;
-      let edited = data;
-      if (aliased) edited = setModel(edited, request);
-      if (meaning.usage && !(meaning.answers && !meaning.finishes))
-        edited = setCached(edited, request.api, tail, eventPath(request.api));
-      if (request.wantsInputLogprobs && meaning.answers && (!logprobsDone || request.api === "generate")) {
-        logprobsDone = true;
-        edited = setInputLogprobs(edited, tail);
-      }
-      return edited;
-    },
-  };
-}
+  readonly #request: GenerationRequest;
+  readonly #api: Api;
+  readonly #model: string | undefined;
+  readonly #echoes: boolean;
+  #echoed = false;
+  // What the events of one chat stream begin with, up to the end of their model's name, and the same with the client's name.
+  #before = "";
+  #after = "";
 
-/** Events of the typed APIs carry the answer a level deeper. */
-function eventPath(api: GenerationRequest["api"]): readonly string[] {
-  return api === "responses" ? ["response"] : [];
-}
-
-function setModel(text: string, request: GenerationRequest): string {
-  const name = jsonString(request.model);
-  let edited = text;
-  for (const path of [["model"], ["response", "model"], ["message", "model"]]) {
-    if (valueAt(edited, path) !== undefined) edited = setAt(edited, path, name);
+  constructor(request: GenerationRequest) {
+    this.#request = request;
+    this.#api = request.api;
+    this.#model = request.engineModel === undefined ? undefined : jsonString(request.model);
+    this.#echoes = request.wantsInputLogprobs && asksEchoedPrompt(request);
+    const generates = request.wantsInputLogprobs && request.api === "generate";
+    // `prompt_logprobs` have no place in a stream: vLLM takes 0 of them and shows none.
+    this.needsTail = this.#echoes || generates;
+    this.everyEvent = this.#model !== undefined || this.needsTail;
   }
-  return edited;
-}
 
-/** Decode counts the transferred prompt as cached; prefill knows. Never above the prompt, and only where usage is reported at all. */
-function setCached(
-  text: string,
-  api: GenerationRequest["api"],
-  tail: PrefillTail | undefined,
-  under: readonly string[],
-): string {
-  const cached = tail?.promptTokensDetails?.cached_tokens;
-  if (typeof cached !== "number") return text;
-  const path = [...under, ...CACHED_AT[api]];
-  const usage = valueAt(text, path.slice(0, under.length + 1));
-  if (typeof usage !== "object" || usage === null) return text;
-  const prompt = (usage as Record<string, unknown>)[
-    api === "responses" || api === "messages" ? "input_tokens" : "prompt_tokens"
-  ];
-  return setAt(text, path, String(typeof prompt === "number" ? Math.min(cached, prompt) : cached));
-}
-
-function setInputLogprobs(text: string, tail: PrefillTail | undefined): string {
-  const entries = tail?.inputLogprobs as readonly InputLogprob[] | undefined;
-  if (entries === undefined) return text;
-  let edited = text;
-  for (const { path, raw } of entries) edited = setAt(edited, [...path], raw);
-  return edited;
-}
-
-/** The value at a path of object members; undefined where there is none. */
-function valueAt(text: string, path: readonly string[]): unknown {
-  try {
-    let value: unknown = readValue(scanObject(text), path[0]!);
-    for (const key of path.slice(1)) {
-      if (typeof value !== "object" || value === null) return undefined;
-      value = (value as Record<string, unknown>)[key];
+  edit(data: string, meaning: EventMeaning, tail: PrefillTail | undefined): string | undefined {
+    if (data === "[DONE]") return undefined;
+    const logprobs = this.needsTail && meaning.answers ? inputLogprobsIn(this.#request, tail) : undefined;
+    // Usage that runs along with an answer is decode's own business; the answer's usage comes behind it, or at its end.
+    const counted = meaning.usage && (!meaning.answers || meaning.finishes);
+    const details = counted ? tail?.promptTokensDetails : undefined;
+    if (logprobs === undefined && details === undefined) return this.#named(data);
+    const event = scanAnswer(data);
+    if (event === undefined) return undefined;
+    const patch = new Patch(data);
+    this.#setModel(patch, event);
+    if (details !== undefined) {
+      setPromptUsage(patch, this.#api, this.#usageHolder(event), details, this.#isWholeUsage(event, meaning));
     }
-    return value;
-  } catch (error) {
-    if (error instanceof JsonError) return undefined;
-    throw error;
+    if (logprobs !== undefined) this.#putLogprobs(patch, event, logprobs);
+    return patch.apply();
   }
+
+  /** Only the name of the model. Events that have none are not scanned, nor those that begin like the one before. */
+  #named(data: string): string | undefined {
+    if (this.#model === undefined) return undefined;
+    if (this.#before !== "" && data.startsWith(this.#before) && !data.includes(MODEL, this.#before.length)) {
+      return this.#after + data.slice(this.#before.length);
+    }
+    if (!data.includes(MODEL)) return undefined;
+    const event = scanAnswer(data);
+    if (event === undefined) return undefined;
+    const patch = new Patch(data);
+    this.#setModel(patch, event);
+    return patch.apply();
+  }
+
+  #setModel(patch: Patch, event: JsonObject): void {
+    if (this.#model === undefined) return;
+    const holder = EVENT_ANSWER[this.#api];
+    const answer = holder === undefined ? event : objectIn(event, holder);
+    const member = answer === undefined ? undefined : findMember(answer, "model");
+    if (member === undefined) return;
+    patch.replace(member.valueStart, member.valueEnd, this.#model);
+    // Not the name alone: these characters lie in the same place of the same members, so what follows them is the model's end.
+    if (holder !== undefined || event.text.charCodeAt(member.valueEnd) !== 0x2c) return;
+    this.#before = event.text.slice(0, member.valueEnd + 1);
+    this.#after = `${event.text.slice(0, member.valueStart)}${this.#model},`;
+  }
+
+  /** `message_delta` has its usage at the top, `message_start` in its message; responses always in the response. */
+  #usageHolder(event: JsonObject): JsonObject {
+    const holder = EVENT_ANSWER[this.#api];
+    return (holder === undefined ? undefined : objectIn(event, holder)) ?? event;
+  }
+
+  /** The usage of the whole answer, and not of a part: an event without choices, for the other APIs the finish event. */
+  #isWholeUsage(event: JsonObject, meaning: EventMeaning): boolean {
+    if (this.#api !== "chat" && this.#api !== "completions") return meaning.finishes;
+    return choicesOf(event).length === 0;
+  }
+
+  #putLogprobs(patch: Patch, event: JsonObject, { members, echo }: InputLogprobs): void {
+    const place = placeOf(this.#api, event);
+    if (place === undefined) return;
+    // SGLang repeats the prompt's lists in every event, whether its text is cumulative or not.
+    if (this.#api === "generate") for (const { key, raw } of members) patch.set(place, key, raw);
+    if (echo === undefined) return;
+    if (this.#echoed) shiftOffsets(patch, place, echo.shift);
+    else putEcho(patch, place, echo);
+    this.#echoed = true;
+  }
+}
+
+function inputLogprobsIn(request: GenerationRequest, tail: PrefillTail | undefined): InputLogprobs | undefined {
+  return request.wantsInputLogprobs ? (tail?.inputLogprobs as InputLogprobs | undefined) : undefined;
+}
+
+/** The object that holds the prompt's logprobs. A request for several has become several requests. */
+function placeOf(api: Api, answer: JsonObject): JsonObject | undefined {
+  if (api === "generate") return objectIn(answer, "meta_info");
+  return api === "completions" ? choicesOf(answer)[0] : answer;
+}
+
+/** The prompt in front of a choice: of its text, where decode has not echoed it, and of each list of its logprobs. */
+function putEcho(patch: Patch, choice: JsonObject, { text, lists, shift }: EchoedPrompt): void {
+  const own = readString(choice, "text");
+  if (text !== undefined && own !== undefined) patch.set(choice, "text", jsonString(text + own));
+  const logprobs = objectIn(choice, "logprobs");
+  if (logprobs === undefined) return;
+  for (const { key, valueStart, valueEnd } of logprobs.members) {
+    const prompt = lists.get(key);
+    if (prompt === undefined || choice.text.charCodeAt(valueStart) !== OPEN_BRACKET) continue;
+    const elements = scanArrayAt(choice.text, valueStart);
+    const rest =
+      key === "text_offset" && shift > 0 ? shifted(choice.text.slice(valueStart, valueEnd), shift) : undefined;
+    if (rest !== undefined)
+      patch.replace(valueStart, valueEnd, elements.length > 0 ? `[${prompt},${rest}]` : `[${prompt}]`);
+    else patch.replace(valueStart + 1, valueStart + 1, elements.length > 0 ? `${prompt},` : prompt);
+  }
+}
+
+/** The offsets of later events go on from the prompt too. */
+function shiftOffsets(patch: Patch, choice: JsonObject, shift: number): void {
+  const logprobs = shift > 0 ? objectIn(choice, "logprobs") : undefined;
+  const offsets = logprobs === undefined ? undefined : findMember(logprobs, "text_offset");
+  if (offsets === undefined || choice.text.charCodeAt(offsets.valueStart) !== OPEN_BRACKET) return;
+  const { valueStart, valueEnd } = offsets;
+  patch.replace(valueStart, valueEnd, `[${shifted(choice.text.slice(valueStart, valueEnd), shift)}]`);
+}
+
+function shifted(list: string, shift: number): string {
+  const offsets = JSON.parse(list) as unknown[];
+  return offsets.map((offset) => (typeof offset === "number" ? offset + shift : JSON.stringify(offset))).join(",");
 }

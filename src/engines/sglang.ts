@@ -1,16 +1,16 @@
 import type { Failure } from "../errors/failure.ts";
+import type { JsonObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
 import { bootstrapRoom, bootstrapRooms, roomsText, roomText } from "../prefill/room.ts";
 import type { Api } from "../sse/api.ts";
-import { asksEchoedLogprobs } from "./asks.ts";
 import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
 import { sglangInputLogprobs } from "./input-logprobs.ts";
 import { judgeTail } from "./judge-tail.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedAnd, ownedMembers } from "./owned.ts";
-import { refuseForAll, refuseMember } from "./refuse.ts";
+import { refuseForAll } from "./refuse.ts";
 import { countPrompts } from "./sequences.ts";
 import { noHandoffMembers } from "./terminal-answer.ts";
 import { terminalsWithout } from "./terminals.ts";
@@ -43,10 +43,7 @@ function planSglang(request: GenerationRequest, prefill: LegTarget): SplitPlan {
 }
 
 function refuse(request: GenerationRequest): Failure | undefined {
-  const refused = refuseForAll(request, splits);
-  if (refused !== undefined) return refused;
-  // The prompt's logprobs would have to be put in front of decode's, in the middle of each list of each event.
-  return request.api === "completions" && asksEchoedLogprobs(request.doc) ? refuseMember("echo") : undefined;
+  return refuseForAll(request, splits);
 }
 
 class SglangPlan implements SplitPlan {
@@ -71,7 +68,11 @@ class SglangPlan implements SplitPlan {
 
   judge(answer: EngineAnswer): PrefillOutput {
     const { api, wantsInputLogprobs } = this.#request;
-    return judgeTail(api, answer, wantsInputLogprobs && api === "generate" ? sglangInputLogprobs : undefined);
+    return judgeTail(api, answer, wantsInputLogprobs ? readLogprobs : undefined);
+
+    function readLogprobs(doc: JsonObject): unknown {
+      return sglangInputLogprobs(api, doc);
+    }
   }
 
   decode(): LegRequest {

@@ -1,11 +1,12 @@
 import { Failure } from "../errors/failure.ts";
 import { rawValue } from "../json/member.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
-import { finishReasonOf, promptTokensDetails } from "./answer.ts";
-import { asksMinimum, asksOutputLogprobs } from "./asks.ts";
+import { finishReasonOf } from "./answer.ts";
+import { asksEchoedPrompt, asksMinimum, asksOutputLogprobs } from "./asks.ts";
 import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
 import { invalidHandoff } from "./failures.ts";
 import { vllmInputLogprobs } from "./input-logprobs.ts";
+import { promptTokensDetails } from "./prompt-usage.ts";
 import { releaseLeg } from "./release.ts";
 import { readSequential } from "./sequential-answer.ts";
 import { vllmHandoffMembers } from "./terminal-answer.ts";
@@ -77,7 +78,7 @@ class NixlPlan implements SplitPlan {
       return { error };
     }
     output.disaggregatedParams = { value, text: text! };
-    if (wantsInputLogprobs) output.inputLogprobs = vllmInputLogprobs(api, doc);
+    if (wantsInputLogprobs) output.inputLogprobs = vllmInputLogprobs(api, doc, asksEchoedPrompt(this.#request));
     return { data: output };
   }
 

@@ -1,5 +1,6 @@
 import { hasMember } from "../json/member.ts";
 import { splice } from "../json/splice.ts";
+import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest, LegRequest } from "./dialect.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedAnd, ownedMembers } from "./owned.ts";
@@ -19,6 +20,9 @@ const prefillDrops = ownedAnd(
   "top_logprobs",
 );
 
+const ECHOED: ReadonlySet<string> = new Set(["logprobs", "top_logprobs"]);
+const prefillDropsEchoing: ReadonlySet<string> = new Set([...prefillDrops].filter((key) => !ECHOED.has(key)));
+
 // Decode crashes on it; prefill's are merged into its answer instead.
 const decodeDropsLogprobs = ownedAnd("prompt_logprobs");
 
@@ -32,7 +36,7 @@ export interface VllmPrefillExtras {
 /**
  * vLLM's prefill leg: the client's body cut to one unstreamed token. Everything that is part of the prompt (messages, tools,
  * template arguments, media, LoRA name) stays, as another prompt on the two legs kills decode; so does `prompt_logprobs`,
- * which only prefill can answer.
+ * which only prefill can answer, and an `echo` with logprobs, of which prefill answers the prompt's part.
  *
  * @param kvTransferParams the connector's `kv_transfer_params` as JSON text
  */
@@ -42,12 +46,14 @@ export function vllmPrefillLeg(
   extras: VllmPrefillExtras = {},
 ): LegRequest {
   const { api, doc, path } = request;
+  const echoed = asksEchoedPrompt(request);
   const body = splice(doc, {
-    drop: prefillDrops,
+    drop: echoed ? prefillDropsEchoing : prefillDrops,
     set: {
       model: engineModelOf(request),
       stream: "false",
-      max_tokens: "1",
+      // The engine's own way to ask for an echo and nothing else (it computes one token all the same, and gives a hand-off).
+      max_tokens: echoed ? "0" : "1",
       max_completion_tokens: hasMember(doc, "max_completion_tokens") ? "1" : undefined,
       // The only limit that /v1/responses reads: without it prefill would write the whole answer.
       max_output_tokens: api === "responses" || hasMember(doc, "max_output_tokens") ? "1" : undefined,
@@ -64,7 +70,12 @@ export function vllmDecodeLeg(request: GenerationRequest, handoff: string): LegR
     path: request.path,
     body: splice(request.doc, {
       drop: request.wantsInputLogprobs ? decodeDropsLogprobs : ownedMembers,
-      set: { model: engineModelOf(request), kv_transfer_params: handoff },
+      set: {
+        model: engineModelOf(request),
+        // With logprobs an echo needs those of the prompt, which decode has not computed.
+        echo: asksEchoedPrompt(request) ? "false" : undefined,
+        kv_transfer_params: handoff,
+      },
     }),
   };
 }

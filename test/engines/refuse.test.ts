@@ -76,7 +76,6 @@ describe("what a split cannot give is a 400 that names the member", () => {
     ["completions", '{"prompt":"a","prompt_embeds":"x"}', "prompt_embeds"],
     ["completions", '{"prompt":"a","best_of":3}', "best_of"],
     ["completions", '{"prompt":"a","n":2,"best_of":3}', "best_of"],
-    ["completions", '{"prompt":"a","echo":true,"logprobs":0}', "echo"],
   ];
   const rows: [EngineName, Api, string, string][] = [
     ...all.flatMap(({ engine }) => every.map((row): [EngineName, Api, string, string] => [engine, ...row])),
@@ -87,8 +86,11 @@ describe("what a split cannot give is a 400 that names the member", () => {
     ["vllm", "responses", '{"input":"a","background":true}', "background"],
     ["vllm", "generate", '{"text":"a"}', "endpoint"],
     ["vllm", "chat", '{"use_beam_search":true}', "use_beam_search"],
-    ["vllm", "chat", '{"stream":true,"prompt_logprobs":0}', "prompt_logprobs"],
-    ["vllm", "chat", '{"echo":true,"logprobs":true}', "echo"],
+    ["vllm", "chat", '{"stream":true,"prompt_logprobs":1}', "prompt_logprobs"],
+    ["vllm", "chat", '{"stream":true,"prompt_logprobs":-1}', "prompt_logprobs"],
+    ["vllm", "chat", '{"echo":true}', "echo"],
+    ["vllm", "chat", '{"echo":1,"logprobs":true}', "echo"],
+    ["trtllm", "completions", '{"prompt":"a","echo":true,"logprobs":0}', "echo"],
     ["vllm", "chat", '{"max_tokens":0}', "max_tokens"],
     ["vllm", "chat", '{"max_completion_tokens":-1}', "max_completion_tokens"],
     ["trtllm", "responses", '{"input":"a"}', "endpoint"],
@@ -108,7 +110,7 @@ describe("what a split cannot give is a 400 that names the member", () => {
 
   test.each<[Api, string]>([
     ["chat", '{"n":1,"messages":[],"stream":true,"logprobs":true,"top_logprobs":2}'],
-    ["chat", '{"prompt_logprobs":null,"echo":true,"use_beam_search":false,"max_tokens":1}'],
+    ["chat", '{"prompt_logprobs":null,"echo":false,"use_beam_search":false,"max_tokens":1}'],
     ["completions", '{"prompt":[1,2],"n":null,"best_of":1,"echo":true,"logprobs":null}'],
     ["completions", '{"prompt":["a"],"logprobs":5}'],
     ["chat", '{"n":2}'],
@@ -120,6 +122,11 @@ describe("what a split cannot give is a 400 that names the member", () => {
 
   test("vLLM gives prompt_logprobs with a buffered answer; responses that refer to nothing pass", () => {
     expect(vllm.refuse(request('{"prompt_logprobs":3}'))).toBeUndefined();
+    // In a stream the engine takes none of them, and shows none.
+    expect(vllm.refuse(request('{"prompt_logprobs":0,"stream":true}'))).toBeUndefined();
+    for (const dialect of [sglang, vllm]) {
+      expect(dialect.refuse(request('{"prompt":"a","echo":true,"logprobs":2}', "completions"))).toBeUndefined();
+    }
     for (const dialect of [sglang, vllm]) {
       expect(dialect.refuse(request('{"previous_response_id":null,"background":false}', "responses"))).toBeUndefined();
     }

@@ -107,7 +107,7 @@ describe("SGLang legs", () => {
     expect(plan.judge(answer(text))).toEqual({
       data: {
         completionUsage: { promptTokensDetails: { cached_tokens: 3 } },
-        inputLogprobs: [{ path: ["meta_info", "input_token_logprobs"], raw: "[[-0.10,1,null], [-2e-7,2,null]]" }],
+        inputLogprobs: { members: [{ key: "input_token_logprobs", raw: "[[-0.10,1,null], [-2e-7,2,null]]" }] },
       },
     });
     expect(legs('{"text":"hi"}', "generate").plan.judge(answer(text)).data!.inputLogprobs).toBeUndefined();
