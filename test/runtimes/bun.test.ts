@@ -1,0 +1,3 @@
+import { runScenarios } from "./run.ts";
+
+runScenarios("bun");

@@ -1,0 +1,131 @@
+import { expect } from "bun:test";
+import { context, DONE, delta, handedOff, json, prefilled, role, stream, whole, words } from "../answers.ts";
+import type { Scenario } from "../scenario.ts";
+
+/** What stays as the client sent it, what is taken out, what passes in headers. */
+export const rewriting: Scenario[] = [
+  {
+    name: "integers beyond 2^53, escapes and key order reach both legs as they were sent",
+    async run({ ask }) {
+      const more = { seed: "9223372036854775807", zeta: '"\\u00e9\\/"', user: "12345678901234567890", alpha: "1.0" };
+      const { answer, seen } = ask(
+        "vl",
+        { "vl-p": handedOff(), "vl-d": json(whole("a", "stop")) },
+        { stream: false, more },
+      );
+      await answer.done();
+      const part = '"seed":9223372036854775807,"zeta":"\\u00e9\\/","user":12345678901234567890,"alpha":1.0';
+      for (const leg of seen()) expect(leg.body).toContain(part);
+      expect(seen()).toHaveLength(2);
+    },
+  },
+  {
+    name: "members the router owns are taken out of a client's body",
+    async run({ ask }) {
+      const more = { bootstrap_room: "1", kv_transfer_params: '{"do_remote_prefill":true}', rid: '"mine"' };
+      const { answer, seen } = ask(
+        "vl",
+        { "vl-p": handedOff(), "vl-d": json(whole("a", "stop")) },
+        { stream: false, more },
+      );
+      await answer.done();
+      expect(answer.status).toBe(200);
+      for (const leg of seen()) expect(leg.body).not.toMatch(/bootstrap_room|"rid"/);
+      expect(seen("vl-d")[0]!.body.match(/"kv_transfer_params"/g)).toHaveLength(1);
+    },
+  },
+  {
+    name: "headers: an id for the client, no hop-by-hop headers, cookies or router hints to engines, identity encoding",
+    async run({ ask }) {
+      const headers = {
+        "x-request-id": "my-id-1",
+        cookie: "a=b",
+        "accept-encoding": "gzip, br",
+        "x-router-debug": "1",
+        "x-prefiller-url": "http://127.0.0.1:1",
+        connection: "x-secret-hop",
+        "x-secret-hop": "1",
+        "x-custom": "kept",
+      };
+      const { answer, seen } = ask("sg", { "sg-p": prefilled(), "sg-d": words("a") }, { headers });
+      await answer.done();
+      expect(answer.headers.get("x-request-id")).toBe("my-id-1");
+      for (const leg of seen()) {
+        expect(leg.headers.get("accept-encoding")).toBe("identity");
+        expect(leg.headers.get("x-custom")).toBe("kept");
+        for (const name of ["cookie", "x-router-debug", "x-prefiller-url", "x-secret-hop"]) {
+          expect(leg.headers.get(name)).toBeNull();
+        }
+        expect(leg.headers.get("x-request-id")).not.toBe("my-id-1");
+        expect(leg.headers.get("content-type")).toStartWith("application/json");
+      }
+      expect(seen()).toHaveLength(2);
+    },
+  },
+  {
+    name: "no platform compresses a stream: each event is there within 150 ms of being sent (B31)",
+    async run({ ask }) {
+      const headers = { "accept-encoding": "gzip, br" };
+      const sent: number[] = [];
+      const marks = (async function* () {
+        yield { bytes: role() };
+        for (let i = 0; i < 5; i++) {
+          yield { bytes: "", delayMs: 120 };
+          sent.push(performance.now());
+          yield { bytes: delta(`w${i}`) };
+        }
+        yield { bytes: delta("", "stop") + DONE };
+      })();
+      const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": { ...stream([]), steps: marks } }, { headers });
+      await answer.done();
+      expect(answer.headers.get("content-encoding") ?? "identity").toBe("identity");
+      for (const [i, at] of sent.entries()) {
+        const piece = answer.pieces.find(({ text }) => text.includes(`w${i}`));
+        expect(piece!.at - at).toBeLessThan(150);
+      }
+    },
+  },
+  {
+    name: "redirects of engines are not followed",
+    async run({ ask }) {
+      const redirect = {
+        ...json("{}"),
+        status: 307,
+        headers: [
+          ["location", "http://127.0.0.1:9/x"],
+          ["content-length", "2"],
+        ],
+      } as const;
+      const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": redirect }, { stream: false });
+      await answer.done();
+      expect(answer.status).toBe(502);
+      expect(answer.error.code).toBe("decode_failed");
+    },
+  },
+  {
+    name: "a body that comes in pieces, chunked and slowly, is read like any other",
+    async run({ engines, plain }) {
+      const { Exchange, sleep } = await import("../client.ts");
+      const tag = engines.scenario({ "sg-p": prefilled(), "sg-d": json(whole("ok", "stop")) });
+      const body = `{"model":"sg","messages":[{"role":"user","content":"${tag}"}]}`;
+      const answer = new Exchange(plain, { headers: { "transfer-encoding": "chunked" }, raw: "" });
+      for (let at = 0; at < body.length; at += 20) {
+        const part = body.slice(at, at + 20);
+        answer.write(`${part.length.toString(16)}\r\n${part}\r\n`);
+        await sleep(10);
+      }
+      answer.write("0\r\n\r\n");
+      await answer.done();
+      expect([answer.status, answer.text]).toEqual([200, whole("ok", "stop")]);
+    },
+  },
+  {
+    name: "trtllm: what the client sees has no hand-off in it",
+    async run({ ask }) {
+      const { answer } = ask("tr", { "tr-p": context("stop") }, { stream: false });
+      await answer.done();
+      expect(answer.text).not.toMatch(/disaggregated_params|prompt_token_ids/);
+      expect(answer.status).toBe(200);
+    },
+  },
+];
