@@ -29,7 +29,7 @@ function startDemo(...flags: string[]): Demo {
   void collect(child.stderr);
   return demo;
 
-  async function collect(stream: ReadableStream<Uint8Array>): Promise<void> {
+  async function collect(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<void> {
     for await (const text of stream.pipeThrough(new TextDecoderStream())) demo.output += text;
   }
 

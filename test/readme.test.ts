@@ -1,0 +1,50 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import manifest from "../package.json" with { type: "json" };
+import { parseArguments } from "../src/cli/arguments.ts";
+import { parseConfig } from "../src/config/load.ts";
+
+const ROOT = join(import.meta.dir, "..");
+const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+const blocks = [...readme.matchAll(/```(\w+)\n([\s\S]*?)```/g)].map(([, language, text]) => ({
+  language,
+  text: text!,
+}));
+const commands = blocks.filter(({ language }) => language === "sh").flatMap(({ text }) => text.split("\n"));
+
+describe("what the README says holds", () => {
+  test("its configuration is accepted as it stands", () => {
+    const configs = blocks.filter(({ language }) => language === "yaml");
+    expect(configs).toHaveLength(1);
+    for (const { text } of configs) {
+      expect(Object.keys(parse(text))).toContain("models");
+      expect(parseConfig(text).models[0]!.pools[0]!.prefill).toHaveLength(2);
+    }
+  });
+
+  test("its start commands are understood", () => {
+    const starts = commands.filter((line) => line.startsWith("prefill-router "));
+    expect(starts.length).toBeGreaterThan(1);
+    for (const line of starts) expect(parseArguments(line.split(" ").slice(1)).command).toBe("serve");
+  });
+
+  test("its npm scripts and files exist", () => {
+    const scripts = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, name]) => name!);
+    for (const name of scripts) expect(Object.keys(manifest.scripts)).toContain(name);
+    const links = [...readme.matchAll(/\]\(((?!https?:)[^)]+)\)/g)].map(([, path]) => path!);
+    expect(links.length).toBeGreaterThan(3);
+    for (const path of [...links, ".ci/run"])
+      expect({ path, exists: existsSync(join(ROOT, path)) }).toEqual({ path, exists: true });
+  });
+
+  test("its error codes are the router's", () => {
+    const source = readFileSync(join(ROOT, "src/errors/failure.ts"), "utf8");
+    const known = new Set([...source.matchAll(/\| "(\w+)"/g)].map(([, code]) => code!));
+    const table = readme.slice(readme.indexOf("| what happens |"), readme.indexOf("*An answer has begun*"));
+    const said = [...table.matchAll(/`([a-z]+_[a-z_]+)`/g)].map(([, code]) => code!);
+    expect(said.length).toBeGreaterThan(10);
+    for (const code of said) expect([...known]).toContain(code);
+  });
+});
