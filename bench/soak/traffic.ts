@@ -137,14 +137,14 @@ function judge(answer: RawAnswer, visit: Visit): { outcome: Outcome; detail: str
   return { outcome: isFinished(text, visit.api) ? "answered" : "lie", detail };
 }
 
-/** The answer has its finish and its end mark: a stream that just stops is what a client takes for success. */
+/** The answer has its end mark, which is good for a finish too (contract section 5): a stream that just stops is what a client takes for success. */
 function isFinished(text: string, api: Api): boolean {
   switch (api) {
     case "responses":
       return /^event: response\.(completed|incomplete)$/m.test(text);
     case "messages":
-      return text.includes('"stop_reason":"') && text.trimEnd().endsWith('{"type":"message_stop"}');
+      return text.endsWith('data: {"type":"message_stop"}\n\n');
     default:
-      return /"finish_reason":\s*["{]/.test(text) && text.endsWith("data: [DONE]\n\n");
+      return text.endsWith("data: [DONE]\n\n");
   }
 }

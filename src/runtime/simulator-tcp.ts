@@ -145,7 +145,8 @@ class Connection {
   #startIdle(): void {
     if (this.#idleCloseMs <= 0 || this.#gone) return;
     clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this.#socket.end(), this.#idleCloseMs);
+    // Gone at once, as uvicorn's: a request that crosses the close on its way must be lost, not read and left without an answer.
+    this.#idle = setTimeout(() => this.#socket.destroy(), this.#idleCloseMs);
   }
 
   #lost(): void {
