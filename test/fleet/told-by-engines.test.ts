@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readMooncakeRanks } from "../../src/fleet/mooncake-query.ts";
 import { readServerInfo } from "../../src/fleet/server-info.ts";
 import { createFabric } from "../../src/simulator/fabric.ts";
+import { respond } from "../../src/simulator/play-response.ts";
 import { acquire } from "../../src/workers/lease.ts";
 import { ManualClock, makeEngine } from "../simulator/support.ts";
 import { call, chat, EngineHouse, routerOver, tend } from "./house.ts";
@@ -158,6 +159,24 @@ describe("what Mooncake's bootstrap server tells", () => {
       { rank: 0, engineId: "e0" },
       { rank: 1, engineId: "e1" },
     ]);
+  });
+
+  test("is enough for a split request to reach decode", async () => {
+    const house = new EngineHouse();
+    const common = { engine: "vllm", connector: "mooncake", model: "m", fabric: createFabric() } as const;
+    const prefill = makeEngine({ ...common, role: "prefill", sidePort: 8998, sideHost: "p" });
+    house.engines.set(P, prefill);
+    house.engines.set(D, makeEngine({ ...common, role: "decode" }));
+    house.engines.set(B, respond({ ...prefill, dead: false, handle: prefill.handleSide! }));
+    const { router } = routerOver(house, config);
+    await tend(router);
+    const answer = await call(router, "POST", "/v1/chat/completions", chat());
+    expect([answer.status, answer.headers.get("x-router-path")]).toEqual([200, "disaggregated"]);
+    const leg = house.seen.find(({ url, path }) => url === D && path === "/v1/chat/completions")!;
+    expect(JSON.parse(leg.body).kv_transfer_params).toMatchObject({
+      remote_bootstrap_addr: B,
+      remote_engine_id: prefill.engineId,
+    });
   });
 
   test("is asked for again after the worker was down: it may be another process with another engine id", async () => {
