@@ -10,6 +10,8 @@ export interface Exchange {
   /** The connection is gone, whoever closed it. */
   gone: boolean;
   goneAt: number;
+  /** Which request of its connection it is, from 1. */
+  readonly nth: number;
   /** Bytes handed to the socket. */
   written: number;
 }
@@ -72,8 +74,8 @@ export class Wire {
   }
 
   /** A reset throws away what the peer has not read yet, so what was written gets a moment to be read. */
-  async rst(): Promise<void> {
-    await this.pause(READ_MS);
+  async rst(afterMs = READ_MS): Promise<void> {
+    if (afterMs > 0) await this.pause(afterMs);
     this.#exchange.over = true;
     this.#socket.resetAndDestroy();
   }
@@ -160,6 +162,7 @@ function listen(server: Server): Promise<number> {
 function serve(socket: Socket, engine: ScriptedEngine, play: Play, { idleCloseMs }: EngineOptions): void {
   const reader = new RequestReader();
   let current: Exchange | undefined;
+  let requests = 0;
   let idle: ReturnType<typeof setTimeout> | undefined;
   const { promise: gone, resolve: leave } = Promise.withResolvers<void>();
 
@@ -194,6 +197,7 @@ function serve(socket: Socket, engine: ScriptedEngine, play: Play, { idleCloseMs
       gone: false,
       goneAt: 0,
       written: 0,
+      nth: ++requests,
     };
     current = exchange;
     engine.exchanges.push(exchange);

@@ -123,13 +123,17 @@ function judgeStream(seen: Seen, expected: Expectation): Ending {
   let passed = 0;
   let finished = false;
   let ended = false;
+  let mended = false;
   for (const { role, bytes } of events) {
-    if (!startsAt(seen.body, bytes, at)) break;
-    at += bytes.length;
+    const length = passedLength(seen.body, bytes, at);
+    if (length === 0) break;
+    at += length;
+    mended = !startsAt(seen.body, bytes, at - length);
     // The end mark is the one event that the router may write itself.
     if (role === "end" && finished) ended = true;
     else passed++;
     if (role === "finish") finished = true;
+    if (mended) break;
   }
   if (passed > delivered) fault(seen, `${passed} events, but decode sent ${delivered}`);
   const rest = seen.body.subarray(at);
@@ -150,10 +154,10 @@ function judgeFrame(seen: Seen, rest: Buffer, { api, codes, stages, ownFrame, ev
   if (!text.endsWith(after)) fault(seen, `no ${show(after)} after the frame: ${show(rest)}`);
   const frame = text.slice(0, text.length - after.length);
   if (frame === "") fault(seen, "a stream without its finish ended without an error frame");
+  if (ownFrame !== undefined && passedLength(Buffer.from(frame), ownFrame, 0) === Buffer.byteLength(frame)) return;
   if (!frame.endsWith("\n\n") || frame.indexOf("\n\n") !== frame.length - 2) {
     fault(seen, `not one whole event: ${show(rest)}`);
   }
-  if (ownFrame !== undefined && frame === ownFrame.toString("utf8")) return;
   const lines = frame.slice(0, -2).split("\n");
   const named = api === "messages" || api === "responses";
   if (named !== (lines[0] === "event: error") || lines.length !== (named ? 2 : 1)) {
@@ -216,6 +220,26 @@ function json(seen: Seen, text: string): Members {
 
 function startsAt(bytes: Buffer, part: Buffer, at: number): boolean {
   return bytes.length - at >= part.length && bytes.compare(part, 0, part.length, at, at + part.length) === 0;
+}
+
+/**
+ * How many bytes of `body` are this event. Decode's last one may lack a line end or two that never came: a lone CR ends a line too, and the
+ * blank line of an event whose data is whole is the router's to complete.
+ */
+function passedLength(body: Buffer, event: Buffer, at: number): number {
+  if (startsAt(body, event, at)) return event.length;
+  const content = event.subarray(0, contentLength(event));
+  if (!startsAt(body, content, at)) return 0;
+  const after = body.toString("latin1", at + content.length, at + content.length + 4);
+  const lineEnds = /^(?:\r\n|\n|\r){2}/.exec(after)?.[0];
+  return lineEnds === undefined ? 0 : content.length + lineEnds.length;
+}
+
+/** An event's bytes but for the line ends after its last line. */
+export function contentLength(event: Buffer): number {
+  let length = event.length;
+  while (event[length - 1] === 10 || event[length - 1] === 13) length--;
+  return length;
 }
 
 function show(bytes: Buffer | string): string {

@@ -1,11 +1,11 @@
-import { type BunServer, createBunRouter, serveBun } from "../../src/runtime/bun.ts";
-import type { Worker } from "../../src/workers/worker.ts";
+import type { RouterServer } from "../../src/runtime/server.ts";
 import { type Cell, nameOf } from "./cells.ts";
 import { deadUrl, ScriptedEngine } from "./engine.ts";
 import { expected } from "./expect.ts";
 import { judge } from "./oracle.ts";
 import { playBuffered, playPrefill, playStream } from "./play.ts";
 import { RawClient } from "./raw-client.ts";
+import { atRest, serveRouter, stopAll, workersOf } from "./served-router.ts";
 import { paths, requestBody } from "./streams.ts";
 
 /** Short, yet far enough apart that it can be told which one has struck. */
@@ -62,7 +62,7 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
     const limit = verdict.limit === undefined ? 0 : limits[verdict.limit];
     if (seen.tookMs < limit - 30) throw new Error(`answered after ${seen.tookMs} ms, before the limit of ${limit} ms`);
     if (seen.tookMs > limit + SLACK_MS) throw new Error(`answered after ${seen.tookMs} ms, the limit was ${limit} ms`);
-    await allClosed(cell, server, [prefill, decode]);
+    await atRest(server, [prefill, decode], LINGER_MS + SLACK_MS);
     for (const exchange of decode.exchanges) {
       if (exchange.request.target !== paths[api]) throw new Error(`decode was asked ${exchange.request.target}`);
     }
@@ -83,23 +83,7 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
     return `${nameOf(cell)}\n  ${(error as Error).message}`;
   } finally {
     over.resolve();
-    await Promise.all([server.stop(0), prefill.close(), decode.close()]);
-  }
-}
-
-/** After an answer: no socket in use, no load, nothing in progress. */
-async function allClosed(cell: Cell, server: BunServer, engines: readonly ScriptedEngine[]): Promise<void> {
-  const end = performance.now() + LINGER_MS + SLACK_MS;
-  for (;;) {
-    const open = engines.reduce((sum, engine) => sum + engine.open, 0);
-    const load = workersOf(server).reduce((sum, worker) => sum + worker.load.requests, 0);
-    const active = server.router.active();
-    // A breaker's verdict on a late tail comes with its end.
-    if (open === 0 && load === 0 && active === 0) return;
-    if (performance.now() > end) {
-      throw new Error(`left behind: ${open} open exchanges, load ${load}, ${active} active (${cell.phase})`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await stopAll(server, [prefill, decode]);
   }
 }
 
@@ -112,33 +96,18 @@ function goesOn(cell: Cell): boolean {
   return expected(cell).expectation.mayEndWell;
 }
 
-function serve(cell: Cell, prefillUrl: string, decodeUrl: string): BunServer {
+function serve(cell: Cell, prefillUrl: string, decodeUrl: string): RouterServer {
   const { mode, phase, definitive, fault } = cell;
-  const workers =
-    mode === "aggregated"
-      ? { engine: "openai", workers: [{ url: decodeUrl }] }
-      : { engine: mode, prefill: [{ url: prefillUrl }], decode: [{ url: decodeUrl }] };
   const held = phase === "settling" && fault.kind !== "silence";
-  const router = createBunRouter({
+  return serveRouter({
+    mode,
+    prefill: [prefillUrl],
+    decode: [decodeUrl],
     config: {
-      listen: { port: 0 },
-      models: [{ id: "m", pools: [{ name: "default", ...workers }] }],
-      policy: { prefill: "round-robin", decode: "round-robin" },
       lateFailure: definitive ? "definitive" : "any",
       timeouts: { ...limits, settleMs: held ? 5_000 : 60, tailMs: phase === "over" ? 3_000 : 300 },
-      retries: { maxRetries: 0 },
-      breaker: { failures: 50 },
-      health: { intervalMs: 0 },
-      log: { level: "silent" },
     },
   });
-  return serveBun(router);
-}
-
-function workersOf({ router }: BunServer): Worker[] {
-  return router.services.fleet
-    .models()
-    .flatMap(({ pools }) => pools.flatMap((pool) => [...pool.prefill, ...pool.decode, ...pool.workers]));
 }
 
 function signal(): { promise: Promise<void>; resolve: () => void } {
