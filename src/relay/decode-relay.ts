@@ -6,6 +6,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { EventMeaning, StreamApi } from "../sse/api.ts";
 import { SseFramer } from "../sse/framer.ts";
 import { parseEvent } from "../sse/parse-event.ts";
+import { sequenceAfter } from "../sse/sequence.ts";
 import { eventSpans } from "../sse/split.ts";
 import { StreamState } from "../sse/stream-state.ts";
 import { failureFrame } from "./failure-frame.ts";
@@ -71,6 +72,8 @@ export class DecodeRelay {
   #committed = false;
   #contentSeen = false;
   #endSeen = false;
+  /** The last block that passed without being read. */
+  #unread: Uint8Array | undefined;
   #reading = false;
   #held: SeenEvent[] = [];
   #heldBytes = 0;
@@ -225,7 +228,8 @@ export class DecodeRelay {
 
   /** A last event without its blank line: taken when its data is whole, dropped otherwise (WHATWG drops it always; engines do forget the line). */
   #unfinished(rest: Uint8Array): void {
-    const ended = new Uint8Array(rest.length + 2);
+    // One line end where the last line has its own; a CR alone may be half of one.
+    const ended = new Uint8Array(rest.length + (rest[rest.length - 1] === 10 ? 1 : 2));
     ended.set(rest);
     ended.fill(10, rest.length);
     const { data } = parseEvent(ended);
@@ -237,9 +241,11 @@ export class DecodeRelay {
 
   #block(block: Uint8Array): void {
     const { api, editor } = this.#o;
-    if (this.#state === "flowing" && editor?.everyEvent !== true && !api.suspicious(latin1.decode(block))) {
+    if (this.#state === "flowing" && !api.suspicious(latin1.decode(block))) {
       this.#silence = 0;
-      this.#out.push(block);
+      this.#unread = block;
+      if (editor?.everyEvent === true) this.#editUnread(block);
+      else this.#out.push(block);
       return;
     }
     for (const { start, end } of eventSpans(block)) {
@@ -252,6 +258,14 @@ export class DecodeRelay {
       (this.#heldEvents >= HELD_EVENTS || this.#heldBytes >= HELD_BYTES)
     ) {
       this.#commitNow();
+    }
+  }
+
+  /** Events without marks: what they mean is known, and only the editor has business with their data. */
+  #editUnread(block: Uint8Array): void {
+    for (const { start, end } of eventSpans(block)) {
+      const bytes = start === 0 && end === block.length ? block : block.subarray(start, end);
+      this.#emit({ bytes, parsed: parseEvent(bytes), meaning: MORE });
     }
   }
 
@@ -473,8 +487,15 @@ export class DecodeRelay {
     }
     this.#held.length = 0;
     const { api, mask } = this.#o;
-    this.#out.push(encoder.encode(failureFrame(failure, api, mask, this.#stream.nextSequence)));
+    this.#out.push(encoder.encode(failureFrame(failure, api, mask, this.#nextSequence())));
     this.#finish(failure);
+  }
+
+  /** Number of the router's own event (responses). Most events before it were not read. */
+  #nextSequence(): number {
+    const { nextSequence } = this.#stream;
+    if (this.#o.api.name !== "responses" || this.#unread === undefined) return nextSequence;
+    return Math.max(nextSequence, sequenceAfter(latin1.decode(this.#unread), nextSequence));
   }
 
   /** The finish event is out: whatever is missing after it is completed. */
@@ -512,6 +533,8 @@ export class DecodeRelay {
   }
 }
 
+/** Any event in the middle of an answer. */
+const MORE: EventMeaning = { answers: true, finishes: false, end: false, usage: false, failure: undefined };
 const NOTHING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };
 
 function concat(parts: readonly Uint8Array[]): Uint8Array {
