@@ -14,7 +14,6 @@ interface Known {
   /** Infinity = only after the worker has been down. */
   askAt: number;
   retryMs: number;
-  info: ServerInfo | undefined;
   problems: readonly string[];
 }
 
@@ -46,10 +45,11 @@ export class EngineFacts {
     const asked: Promise<void>[] = [];
     for (const worker of fleet.workers()) {
       if (asked.length >= atMost) break;
+      const before = this.#known.get(worker);
+      if (before !== undefined && (before.asking || now < before.askAt)) continue;
       const question = questionFor(worker, fleet);
       if (question === undefined) continue;
-      const known = this.#of(worker);
-      if (known.asking || now < known.askAt) continue;
+      const known = before ?? this.#meet(worker);
       known.asking = true;
       asked.push(this.#ask(worker, question, known));
     }
@@ -69,16 +69,9 @@ export class EngineFacts {
     return this.#known.get(worker)?.problems ?? [];
   }
 
-  info(worker: Worker): ServerInfo | undefined {
-    return this.#known.get(worker)?.info;
-  }
-
-  #of(worker: Worker): Known {
-    let known = this.#known.get(worker);
-    if (known === undefined) {
-      known = { asking: false, askAt: -Infinity, retryMs: FIRST_RETRY_MS, info: undefined, problems: [] };
-      this.#known.set(worker, known);
-    }
+  #meet(worker: Worker): Known {
+    const known: Known = { asking: false, askAt: -Infinity, retryMs: FIRST_RETRY_MS, problems: [] };
+    this.#known.set(worker, known);
     return known;
   }
 
@@ -100,7 +93,6 @@ export class EngineFacts {
   async #askSglang(worker: Worker, ask: Ask, known: Known): Promise<boolean> {
     const info = await askServerInfo(worker.url, worker.apiKey, ask);
     if (info === "unreachable") return false;
-    known.info = info;
     worker.learn({ bootstrapPort: info?.bootstrapPort, dpSize: info?.dpSize });
     const problems = info === undefined ? [] : contradictions(worker, info);
     const changed = problems.join("\n") !== known.problems.join("\n");

@@ -22,6 +22,14 @@ describe("label axes", () => {
     expect(axis.size).toBe(4);
   });
 
+  test("values that are told later are let in as long as there is room, and nobody else's are", () => {
+    const axis = new Axis("model", ["a"], "other", 2, true);
+    expect(axis.index("a client's word")).toBe(0);
+    axis.learn(["a", "b", "c", "d"]);
+    expect(["a", "b", "c", "d"].map((value) => axis.index(value))).toEqual([1, 2, 3, 0]);
+    expect([axis.values, axis.size]).toEqual([["other", "a", "b", "c"], 4]);
+  });
+
   test("a configured value that is twice in the list, or is the fallback itself, has one place", () => {
     const axis = new Axis("model", ["a", "a", "other"]);
     expect(axis.values).toEqual(["other", "a"]);
