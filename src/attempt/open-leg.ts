@@ -34,5 +34,6 @@ export function openLeg(
     connectMs: services.config.timeouts.connectMs,
     transport: services.transport,
     clock: services.clock,
+    background: call.background,
   });
 }

@@ -18,6 +18,8 @@ export interface LegOptions {
   connectMs: number;
   transport: Transport;
   clock: Clock;
+  /** Keeps reading that outlives the response alive. Absent where nothing does. */
+  background?: { run(task: Promise<unknown>): void };
 }
 
 /**
@@ -161,21 +163,13 @@ export class Leg {
       this.close(reason);
       return;
     }
-    const stop = this.#options.clock.after(ms, () => this.close(reason));
-    void this.#readAside(untilEnd).finally(() => {
-      stop();
-      this.close(reason);
-    });
+    this.#lingerAtMost(ms, reason, untilEnd);
   }
 
   /** Reads the rest away after the answer's end mark, so that the connection can be used again; closes after `ms`. */
   finish(ms: number): void {
     if (this.closed !== undefined || this.ended) return;
-    const stop = this.#options.clock.after(ms, () => this.close("done"));
-    void this.#readAside(true).finally(() => {
-      stop();
-      this.close("done");
-    });
+    this.#lingerAtMost(ms, "done", true);
   }
 
   /** Calls `fn` once the leg is over, by its own end or by us; at once if it already is. */
@@ -212,6 +206,16 @@ export class Leg {
       fail?.(this.lost("connect", undefined));
       this.close("deadline");
     }
+  }
+
+  #lingerAtMost(ms: number, reason: CloseReason, untilEnd: boolean): void {
+    const { clock, background } = this.#options;
+    const stop = clock.after(ms, () => this.close(reason));
+    const over = this.#readAside(untilEnd).finally(() => {
+      stop();
+      this.close(reason);
+    });
+    background?.run(over);
   }
 
   async #readAside(untilEnd: boolean): Promise<void> {

@@ -42,6 +42,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
     record.id = requestId(headers);
     record.route = path;
     const { signal } = c.req.raw;
+    const background = deps.background(c);
     let permit: Permit | undefined;
     // Whatever ends this request from outside, and the leg it then has to close.
     let stopped: ClientGone | Failure | undefined;
@@ -99,6 +100,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       calls.delete(running);
       permit?.release();
       record.finishedAt = clock.now();
+      background.ended?.();
       telemetry.done(record);
     }
 

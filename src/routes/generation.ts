@@ -39,6 +39,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
     const record = telemetry.newRecord();
     record.id = requestId(headers);
     record.route = path;
+    // Before the first wait: where a request's context ends with its client, nothing here would hear of it otherwise.
+    const background = deps.background(c);
     let permit: Permit | undefined;
     let call: Call | undefined;
     try {
@@ -66,7 +68,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
         outgoing: outgoingHeaders(headers, { clientChecked: !keys.open }),
         record,
         choice,
-        background: deps.background(c),
+        background,
       });
       call.wantsTiming = headers.get("x-router-timing") === "1";
       begin(call, permit, request.signal);
@@ -81,6 +83,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
       else {
         refuse(record, failure, error instanceof ClientGone);
         permit?.release();
+        background.ended?.();
       }
       return errorResponse(failure, { requestId: record.id, anthropic: api === "messages", mask: telemetry.mask });
     }

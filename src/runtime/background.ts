@@ -25,6 +25,9 @@ export class PromiseSet implements BackgroundPort {
   }
 }
 
+/** How long a request's context is held after its end, for what still follows from closing its legs. */
+const CLOSING_MS = 50;
+
 /** What platforms with `waitUntil` (Workers, Vercel, a Durable Object's state) hand to each request. */
 export interface WaitUntil {
   waitUntil(task: Promise<unknown>): void;
@@ -54,7 +57,9 @@ export class RequestBackground implements BackgroundPort {
   }
 
   ended(): void {
-    this.#over?.();
+    const over = this.#over;
     this.#over = undefined;
+    // A leg that was closed just now gives its worker back when it hears of it.
+    if (over !== undefined) setTimeout(over, CLOSING_MS);
   }
 }

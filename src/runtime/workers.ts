@@ -1,8 +1,10 @@
+import type { ClientSource } from "../attempt/answer.ts";
 import { inertSettings } from "../config/inert.ts";
 import { ConfigError, checkConfig, configFromEnv, parseConfig } from "../config/load.ts";
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import { Failure } from "../errors/failure.ts";
 import type { Transport } from "../legs/transport.ts";
+import { clientStream } from "../routes/client-stream.ts";
 import { errorResponse } from "../routes/error-response.ts";
 import { requestId } from "../routes/request-id.ts";
 import type { WaitUntil } from "./background.ts";
@@ -31,7 +33,15 @@ export function createRouter({ bindings = {}, ...options }: WorkersRouterOptions
       ? parseConfig(options.config, { platform })
       : checkConfig(options.config, { platform });
   const transport = boundTransport(options.transport ?? workersTransport, config, bindings);
-  return createPortableRouter({ clock: requestClock, sink: console.log, ...options, platform, config, transport });
+  return createPortableRouter({
+    clock: requestClock,
+    sink: console.log,
+    clientStream: pumpedStream,
+    ...options,
+    platform,
+    config,
+    transport,
+  });
 }
 
 export const workersTransport: Transport = { ...webTransport, connects: connectsTo };
@@ -51,6 +61,27 @@ async function connectsTo(url: string, ms: number): Promise<boolean> {
   clearTimeout(timer);
   socket.close().catch(isTrue);
   return open;
+}
+
+declare const IdentityTransformStream: (new () => TransformStream<Uint8Array, Uint8Array>) | undefined;
+
+/**
+ * Through the platform's own pipe: a stream of ours is not told of a client that has gone while bytes were being written (workerd, 2026:
+ * neither `cancel` nor the request's signal), but the pipe's writer is. It takes a block when the client has taken the last one.
+ */
+function pumpedStream(source: ClientSource, left: () => void): ReadableStream<Uint8Array> {
+  if (typeof IdentityTransformStream === "undefined") return clientStream(source, left);
+  const { readable, writable } = new IdentityTransformStream();
+  const writer = writable.getWriter();
+  // One client that leaves may be told twice, by a write and by the pipe; the second is no news.
+  writer.closed.catch(left);
+  void pump(source, writer).catch(left);
+  return readable;
+}
+
+async function pump(source: ClientSource, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+  for (let bytes = await source.next(); bytes !== undefined; bytes = await source.next()) await writer.write(bytes);
+  await writer.close();
 }
 
 type Env = Readonly<Record<string, unknown>>;
