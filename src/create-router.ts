@@ -154,6 +154,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     const { background } = options;
     if (typeof background === "function") return background(context);
     if (background !== undefined) return background;
+    // A server of our own has no contexts, and asking for one that is not there costs an exception.
+    if (!made.tendsWithRequests) return ownBackground;
     const execution = executionOf(context);
     return execution === undefined ? ownBackground : new RequestBackground(execution, () => telemetry.flush());
   }
