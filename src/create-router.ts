@@ -95,15 +95,21 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     events: {
       onBreaker: (worker, to) => {
         telemetry.metrics.breakerChange(worker.name, to);
+        telemetry.changes.add(worker.name, `breaker ${to}`);
         telemetry.log.event(to === "open" ? "warn" : "info", "breaker", { worker: worker.name, state: to });
       },
       onHealth: (worker, healthy) => {
+        telemetry.changes.add(worker.name, healthy ? "healthy" : "unhealthy");
         telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy });
         control.healthChanged(worker, healthy);
       },
     },
   });
   const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
+  services.facts = {
+    introduce: (worker) => control.introduce(worker),
+    doubt: (worker) => control.doubt(worker),
+  };
   const admission = new Admission(config.limits, clock);
   const ownBackground = new PromiseSet();
   const calls = new Set<Running>();

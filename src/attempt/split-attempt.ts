@@ -91,6 +91,10 @@ export class SplitAttempt {
     const { clock, config } = this.#services;
     const { record, request } = this.#call;
     const worker = this.#prefill.worker;
+    const { facts } = this.#services;
+    if (facts !== undefined && this.#dialect.needsIntroduction?.(worker.target) === true) {
+      await this.#wait.wait(facts.introduce(worker));
+    }
     const plan = this.#dialect.plan(request, worker.target, this.#id);
     this.#plan = plan;
     const leg = this.#leg("prefill", plan.prefill);
@@ -147,6 +151,7 @@ export class SplitAttempt {
       return;
     }
     const failure = this.#timedOut ?? explainPrefill(outcome.error);
+    this.#services.facts?.doubt(this.#prefill.worker);
     // A tail that we cut ourselves says nothing about the worker.
     if (this.#prefillLeg?.closed === undefined) this.#blamePrefill(failure);
     // Once decode has said something, the relay decides what a lost tail means.
@@ -211,6 +216,7 @@ export class SplitAttempt {
       side.leg.finish(RELEASE_MS);
       this.#leaveTail();
     } else {
+      if (failure instanceof Failure) this.#services.facts?.doubt(this.#prefill.worker);
       if (failure instanceof Failure && failure.stage === "decode") blame(this.#decode.worker, failure, now);
       this.#tearDown(failure);
     }
@@ -246,6 +252,7 @@ export class SplitAttempt {
     this.#offStop();
     const now = this.#services.clock.now();
     if (failure instanceof Failure) {
+      this.#services.facts?.doubt(this.#prefill.worker);
       if (failure.stage === "decode") {
         this.decodeFaultOpen = isOpenDecodeFault(failure);
         if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now);

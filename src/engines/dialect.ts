@@ -77,6 +77,8 @@ export interface Dialect {
   concurrent: boolean;
   /** APIs this engine can split. */
   splits: ReadonlySet<Api>;
+  /** Whether a leg cannot be planned before the worker's engine has told something of itself. Absent: never. */
+  needsIntroduction?(prefill: LegTarget): boolean;
   /** A Failure (400) when the request asks for what a split cannot give; else undefined. */
   refuse(request: GenerationRequest): Failure | undefined;
   /** `id` is the router's own id of this attempt, equal on both legs and in `x-request-id`. */

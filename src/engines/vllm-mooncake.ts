@@ -16,10 +16,15 @@ export const vllmMooncake: Dialect = {
   engine: "vllm",
   concurrent: true,
   splits: vllmSplits,
+  needsIntroduction,
   refuse: refuseVllm,
   plan: planMooncake,
   ...terminalsWithout(vllmHandoffMembers),
 };
+
+function needsIntroduction({ mooncake }: LegTarget): boolean {
+  return mooncake === undefined;
+}
 
 /** @throws Failure `prefill_unreachable` while the worker's bootstrap server has not told its engine id: nothing was sent */
 function planMooncake(request: GenerationRequest, prefill: LegTarget, id: string): SplitPlan {

@@ -36,7 +36,11 @@ export class FleetControl {
     const { log } = telemetry;
     this.prober = new Prober(
       fleet,
-      fetchProbe(transport, clock, (worker, result) => telemetry.metrics.probe(worker, result)),
+      fetchProbe(transport, clock, (name, result) => {
+        telemetry.metrics.probe(name, result);
+        const worker = result === "unreachable" ? fleet.worker(name) : undefined;
+        if (worker !== undefined) this.doubt(worker);
+      }),
       clock,
     );
     this.#ask = askOver(transport, clock);
@@ -74,6 +78,16 @@ export class FleetControl {
   /** A worker's health has turned. */
   healthChanged(worker: Worker, healthy: boolean): void {
     if (healthy) this.#facts.again(worker);
+  }
+
+  /** Asks a worker now for what a leg to it cannot do without. */
+  introduce(worker: Worker): Promise<void> {
+    return this.#facts.introduce(worker);
+  }
+
+  /** A request to the worker, or its probe, has failed. */
+  doubt(worker: Worker): void {
+    this.#facts.doubt(worker);
   }
 
   list(): WorkerList {

@@ -10,7 +10,8 @@ const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 
 interface Known {
-  asking: boolean;
+  /** The question that is under way. */
+  asking: Promise<void> | undefined;
   /** Infinity = only after the worker has been down. */
   askAt: number;
   retryMs: number;
@@ -27,8 +28,8 @@ export interface EngineFactsOptions {
 
 /**
  * What engines tell about themselves: SGLang's server info (bootstrap port, ranks, role, model) and Mooncake's engine ids. Asked in the
- * background when a worker is new and when it has come back from being down, since it may have come back as another; no request ever
- * waits for it. What the configuration says is never overruled: a difference is reported.
+ * background when a worker is new and when it has come back from being down, since it may have come back as another. A request waits
+ * for it only where no leg can be sent without (`introduce`). What the configuration says is never overruled: a difference is reported.
  */
 export class EngineFacts {
   readonly #options: EngineFactsOptions;
@@ -46,14 +47,35 @@ export class EngineFacts {
     for (const worker of fleet.workers()) {
       if (asked.length >= atMost) break;
       const before = this.#known.get(worker);
-      if (before !== undefined && (before.asking || now < before.askAt)) continue;
+      if (before !== undefined && (before.asking !== undefined || now < before.askAt)) continue;
       const question = questionFor(worker, fleet);
       if (question === undefined) continue;
-      const known = before ?? this.#meet(worker);
-      known.asking = true;
-      asked.push(this.#ask(worker, question, known));
+      asked.push(this.#start(worker, question, before ?? this.#meet(worker)));
     }
     return asked.length === 0 ? NOTHING : Promise.all(asked).then(nothing);
+  }
+
+  /**
+   * What no leg to this worker can do without, asked for now: a request is waiting. All that wait share one question, and an engine that
+   * has just failed to answer is not asked by each of them. Resolves with the answer or without.
+   */
+  introduce(worker: Worker): Promise<void> {
+    const known = this.#known.get(worker) ?? this.#meet(worker);
+    if (known.asking !== undefined) return known.asking;
+    const { clock, fleet } = this.#options;
+    const question = questionFor(worker, fleet);
+    const tooSoon = known.askAt !== Infinity && clock.now() < known.askAt;
+    return question === undefined || tooSoon ? NOTHING : this.#start(worker, question, known);
+  }
+
+  /**
+   * Something went wrong with the worker: it may be another process now, with another engine id. With the old one decode waits for minutes
+   * for blocks that never come, so it is forgotten and the next request asks first. What SGLang tells stays: it is configuration.
+   */
+  doubt(worker: Worker): void {
+    if (worker.target.mooncake === undefined || questionFor(worker, this.#options.fleet) !== "mooncake") return;
+    worker.learn({});
+    this.again(worker);
   }
 
   /** The worker has been down: it may be another process now. */
@@ -70,9 +92,14 @@ export class EngineFacts {
   }
 
   #meet(worker: Worker): Known {
-    const known: Known = { asking: false, askAt: -Infinity, retryMs: FIRST_RETRY_MS, problems: [] };
+    const known: Known = { asking: undefined, askAt: -Infinity, retryMs: FIRST_RETRY_MS, problems: [] };
     this.#known.set(worker, known);
     return known;
+  }
+
+  #start(worker: Worker, question: Question, known: Known): Promise<void> {
+    known.asking = this.#ask(worker, question, known);
+    return known.asking;
   }
 
   async #ask(worker: Worker, question: Question, known: Known): Promise<void> {
@@ -81,7 +108,7 @@ export class EngineFacts {
     const { ask, clock } = this.#options;
     const answered =
       question === "mooncake" ? await this.#askMooncake(worker, ask) : await this.#askSglang(worker, ask, known);
-    known.asking = false;
+    known.asking = undefined;
     if (answered) {
       known.retryMs = FIRST_RETRY_MS;
       return;
