@@ -71,7 +71,8 @@ function decodeHit(cell: Cell): Verdicts {
       expectation.codes = ["prefill_timeout"];
       expectation.stages = ["prefill"];
       verdict.limit = "prefillMs";
-      verdict.blame = { prefill: 1, decode: 0 };
+      // Each of them waits for the other, so which one hangs cannot be told: both are counted.
+      verdict.blame = { prefill: 1, decode: 1 };
     }
     return verdict;
   }
@@ -136,6 +137,7 @@ function prefillHit(cell: Cell): Verdicts {
     expectation.codes = ["prefill_timeout"];
     expectation.statuses = [504];
     verdict.limit = "prefillMs";
+    if (!sequential) verdict.blame = { prefill: 1, decode: 1 };
   } else if (typeof kind === "number") {
     expectation.codes = ["prefill_failed"];
     expectation.statuses = [kind];
