@@ -20,6 +20,12 @@ interface DenoRuntime {
   ): { addr: { hostname: string; port: number }; shutdown(): Promise<void> };
   connect(options: { hostname: string; port: number }): Promise<{ close(): void }>;
   createHttpClient(options: { poolIdleTimeout: number; http2: boolean }): unknown;
+  permissions: { querySync(permission: { name: "env" }): { state: string } };
+  env: {
+    get(name: string): string | undefined;
+    set(name: string, value: string): void;
+    delete(name: string): void;
+  };
 }
 
 declare const Deno: DenoRuntime;
@@ -38,7 +44,7 @@ let client: unknown;
  */
 export const denoTransport: Transport = {
   fetch(url, { body, ...request }) {
-    client ??= Deno.createHttpClient({ poolIdleTimeout: IDLE_SOCKET_MS, http2: false });
+    client ??= unproxiedClient();
     return fetch(url, {
       ...request,
       ...(body === undefined ? {} : { body: oneChunk(body), duplex: "half" }),
@@ -48,6 +54,23 @@ export const denoTransport: Transport = {
   },
   connects: (url, ms) => opensWithin(Deno.connect(socketAddress(url)), ms),
 };
+
+const PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/**
+ * A client takes the proxies of the environment when it is made, and has no option against that; an engine's address means nothing to
+ * them. Where the environment may not be touched, it stays as it is.
+ */
+function unproxiedClient(): unknown {
+  const mayTouch = Deno.permissions.querySync({ name: "env" }).state === "granted";
+  const held = mayTouch ? PROXY_VARIABLES.map((name) => [name, Deno.env.get(name)] as const) : [];
+  try {
+    for (const [name] of held) Deno.env.delete(name);
+    return Deno.createHttpClient({ poolIdleTimeout: IDLE_SOCKET_MS, http2: false });
+  } finally {
+    for (const [name, value] of held) if (value !== undefined) Deno.env.set(name, value);
+  }
+}
 
 function oneChunk(body: string | Uint8Array<ArrayBuffer>): ReadableStream<Uint8Array> {
   return new ReadableStream({

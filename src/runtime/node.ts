@@ -69,8 +69,10 @@ export const serveNode: RouterHost["serve"] = async function serveNode(router, {
     async stop(ms) {
       stopTending();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
+      // Again and again: a connection is idle only when its last response has been read.
+      const closing = setInterval(() => server.closeIdleConnections(), 20);
       await atMost(closed, ms);
+      clearInterval(closing);
       server.closeAllConnections();
     },
   } satisfies RouterServer;

@@ -8,6 +8,8 @@ import type { RuntimeName } from "./scenario.ts";
 export const ROOT = join(import.meta.dir, "..", "..");
 const BIN = join(ROOT, "node_modules", ".bin");
 
+const NO_PROXY = "http://127.0.0.1:9";
+
 const LISTENING = /listening on http:\/\/\S+:(\d+)|"event":"listen".*"port":(\d+)/;
 
 /** A router in a process of its own. */
@@ -24,7 +26,8 @@ export class RouterProcess {
     this.#folder = folder;
     this.#child = spawn(file, args, {
       cwd: ROOT,
-      env: { PATH: `${BIN}:${PATH}`, HOME, NO_COLOR: "1", ...KEYS },
+      // A proxy that is not there: requests to engines must not ask it.
+      env: { PATH: `${BIN}:${PATH}`, HOME, NO_COLOR: "1", HTTP_PROXY: NO_PROXY, http_proxy: NO_PROXY, ...KEYS },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child.stdout?.on("data", (bytes: Buffer) => {
@@ -37,11 +40,11 @@ export class RouterProcess {
   }
 
   async listening(): Promise<this> {
-    let over = false;
-    void this.exited.then(() => {
-      over = true;
+    let over: string | undefined;
+    void this.exited.then((code) => {
+      over = `exit code ${code}`;
     });
-    for (const end = performance.now() + 15_000; performance.now() < end && !over; ) {
+    for (const end = performance.now() + 15_000; performance.now() < end && over === undefined; ) {
       const found = LISTENING.exec(this.stdout);
       if (found !== null) {
         this.port = Number(found[1] ?? found[2]);
@@ -49,7 +52,7 @@ export class RouterProcess {
       }
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    throw new Error(`The router did not start: ${this.stdout}${this.stderr}`);
+    throw new Error(`The router did not start: ${over ?? "no line"} ${this.stdout}${this.stderr}`);
   }
 
   signal(name: "SIGTERM"): void {
