@@ -80,7 +80,7 @@ class EventEdits {
     if (data === "[DONE]") return undefined;
     const logprobs = this.needsTail && meaning.answers ? inputLogprobsIn(this.#request, tail) : undefined;
     // Usage that runs along with an answer is decode's own business; the answer's usage comes behind it, or at its end.
-    const counted = meaning.usage && (!meaning.answers || meaning.finishes);
+    const counted = meaning.usage && (meaning.finishes || (!meaning.answers && this.#api !== "messages"));
     const details = counted ? tail?.promptTokensDetails : undefined;
     if (logprobs === undefined && details === undefined) return this.#named(data);
     const event = scanAnswer(data);

@@ -37,7 +37,7 @@ export function checkAsk(state: EngineState, ask: Ask): void {
       "min_tokens",
     );
   }
-  if (state.engine === "vllm" && ask.stream && ask.inputLogprobs !== undefined && !ask.echo) {
+  if (state.engine === "vllm" && ask.stream && (numberOf(body.prompt_logprobs) ?? 0) !== 0) {
     throw new Refusal(400, "`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs");
   }
   if (ask.tools.length === 0 && !["auto", "none"].includes(ask.toolChoice)) {
@@ -82,8 +82,10 @@ function checkShape(ask: Ask): void {
 function checkSampling(state: EngineState, ask: Ask): void {
   const { body } = ask;
   const sampling = ask.api === "generate" && isRecord(body.sampling_params) ? body.sampling_params : body;
+  // An echo of the prompt and nothing else (vLLM).
+  const echoes = state.engine === "vllm" && ask.api === "completions" && ask.echo;
   for (const name of ["max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"]) {
-    integerWithin(sampling, name, 1);
+    integerWithin(sampling, name, echoes ? 0 : 1);
   }
   for (const name of ["min_tokens", "min_new_tokens"]) integerWithin(sampling, name, 0);
   integerWithin(sampling, "n", 1, 128);

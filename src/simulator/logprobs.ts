@@ -26,13 +26,21 @@ export function chatLogprob(token: Token, place: number, top: number): JsonRecor
   return { ...entry(token), top_logprobs: top === 0 ? [] : alternatives(token, place, top).map(entry) };
 }
 
-/** OpenAI completions: `choices[].logprobs` of a run of tokens that starts at place and text offset. */
-export function completionLogprobs(tokens: readonly Token[], place: number, offset: number, top: number): JsonRecord {
-  let at = offset;
+/**
+ * OpenAI completions: `choices[].logprobs` of a run of tokens that starts at place and text offset. Offsets count the tokens' own texts,
+ * in code points, as vLLM does; SGLang (`offset` undefined) knows none and says -1.
+ */
+export function completionLogprobs(
+  tokens: readonly Token[],
+  place: number,
+  offset: number | undefined,
+  top: number,
+): JsonRecord {
+  let at = offset ?? 0;
   const offsets: number[] = [];
   for (const token of tokens) {
-    offsets.push(at);
-    at += token.text.length;
+    offsets.push(offset === undefined ? -1 : at);
+    at += codePoints(token);
   }
   return {
     text_offset: offsets,
@@ -43,6 +51,10 @@ export function completionLogprobs(tokens: readonly Token[], place: number, offs
       return Object.fromEntries(entries.map((one) => [one.text, logprobOf(one.id, place + index)])) as JsonRecord;
     }),
   };
+}
+
+export function codePoints(token: Token): number {
+  return [...token.text].length;
 }
 
 /** SGLang: `[logprob, id, text]`; its texts are null unless asked for. */

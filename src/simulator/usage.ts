@@ -1,6 +1,7 @@
 import type { Ask } from "./ask.ts";
 import type { Sample } from "./generate.ts";
 import type { JsonRecord } from "./json.ts";
+import type { SimulatedEngineName } from "./options.ts";
 
 export interface Counts {
   prompt: number;
@@ -42,10 +43,10 @@ export function responsesUsage(counts: Counts): JsonRecord {
   };
 }
 
-/** `/v1/messages`. */
-export function messagesUsage(counts: Counts): JsonRecord {
+/** `/v1/messages`. vLLM counts what was read from a cache apart from `input_tokens`, SGLang as a part of them. */
+export function messagesUsage(counts: Counts, engine: SimulatedEngineName): JsonRecord {
   return {
-    input_tokens: counts.prompt,
+    input_tokens: engine === "vllm" ? counts.prompt - counts.cached : counts.prompt,
     output_tokens: counts.completion,
     cache_read_input_tokens: counts.cached,
   };

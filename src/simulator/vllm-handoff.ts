@@ -42,7 +42,7 @@ export function makeHandoff(
     `"remote_blocks_expiry_time":${(from.expiresAt / 1000).toFixed(3)}`,
     '"transfer_mode":"pull"',
     `"remote_prefill_cached_tokens":${from.cached}`,
-    `"remote_epoch":${9_007_199_254_740_993n + BigInt(first)}`,
+    `"remote_epoch":${9_007_199_254_740_993n + 2n * BigInt(first)}`,
   ];
   return `{${members.join(",")}}`;
 }

@@ -1,6 +1,6 @@
 import type { Sample } from "../generate.ts";
 import type { JsonRecord } from "../json.ts";
-import { completionLogprobs, promptLogprobs, promptTokens } from "../logprobs.ts";
+import { codePoints, completionLogprobs, promptLogprobs, promptTokens } from "../logprobs.ts";
 import { promptIds } from "../prompt.ts";
 import { openaiUsage } from "../usage.ts";
 import { stopMember } from "./chat.ts";
@@ -25,27 +25,45 @@ export function createCompletionsShape(answer: Answer): Shape {
     return { index: sample.index, text, logprobs: null, finish_reason: null, ...more };
   }
 
-  /** The API has no opening chunk; an echoed prompt is the first text. */
+  /** The API has no opening chunk; an echoed prompt comes with the first token (seen on a real vLLM; SGLang's source says so too). */
   function open(): string[] {
-    if (!ask.echo) return [];
-    return samples.map((sample) => chunk([choice(sample, sample.prompt.text)]));
+    return [];
   }
 
   function token(sample: Sample, at: number): string[] {
     const one = sample.tokens[at];
     if (one === undefined) return [];
     const more: JsonRecord = {};
-    if (ask.topLogprobs !== undefined) {
-      let offset = ask.echo ? sample.prompt.text.length : 0;
-      for (const before of sample.tokens.slice(0, at)) offset += before.text.length;
-      more.logprobs = completionLogprobs([one], at, offset, ask.topLogprobs);
-    }
+    if (ask.topLogprobs !== undefined) more.logprobs = logprobsOf(sample, at, at + 1, ask.topLogprobs);
     if (ask.returnTokenIds) more.token_ids = [one.id];
-    return [chunk([choice(sample, one.text, more)])];
+    return [chunk([choice(sample, at === 0 ? echo(sample) + one.text : one.text, more)])];
   }
 
   function finish(sample: Sample): string[] {
-    return [chunk([choice(sample, "", { finish_reason: sample.finish, ...stopMember(answer, sample) })])];
+    const text = sample.tokens.length === 0 ? echo(sample) : "";
+    return [chunk([choice(sample, text, { finish_reason: sample.finish, ...stopMember(answer, sample) })])];
+  }
+
+  function echo(sample: Sample): string {
+    return ask.echo ? sample.prompt.text : "";
+  }
+
+  /** Of a run of the sample's tokens; the first run has an echoed prompt before it, whose very first token has no logprob. */
+  function logprobsOf(sample: Sample, from: number, to: number, top: number): JsonRecord {
+    const prompt = ask.echo ? promptTokens(sample.prompt) : [];
+    let offset = 0;
+    for (const before of [...prompt, ...sample.tokens.slice(0, from)]) offset += codePoints(before);
+    const start = answer.engine === "sglang" ? undefined : offset;
+    const own = completionLogprobs(sample.tokens.slice(from, to), from, start, top);
+    if (from > 0 || prompt.length === 0 || !answer.inputLogprobs) return own;
+    const echoed = completionLogprobs(prompt, 0, answer.engine === "sglang" ? undefined : 0, top);
+    (echoed.token_logprobs as (number | null)[])[0] = null;
+    (echoed.top_logprobs as (JsonRecord | null)[])[0] = null;
+    const joined: JsonRecord = {};
+    for (const key of Object.keys(own)) {
+      joined[key] = [...(echoed[key] as JsonRecord[]), ...(own[key] as JsonRecord[])];
+    }
+    return joined;
   }
 
   function usage(): string[] {
@@ -55,7 +73,7 @@ export function createCompletionsShape(answer: Answer): Shape {
   function wholeChoice(sample: Sample): JsonRecord {
     const own = textOf(sample, "reasoning") + textOf(sample, "content") + textOf(sample, "tool");
     const more: JsonRecord = { ...stopMember(answer, sample) };
-    if (ask.topLogprobs !== undefined) more.logprobs = wholeLogprobs(sample, ask.topLogprobs);
+    if (ask.topLogprobs !== undefined) more.logprobs = logprobsOf(sample, 0, sample.tokens.length, ask.topLogprobs);
     if (ask.returnTokenIds) {
       more.token_ids = sample.tokens.map((one) => one.id);
       more.prompt_token_ids = promptIds(sample.prompt);
@@ -63,23 +81,7 @@ export function createCompletionsShape(answer: Answer): Shape {
     if (answer.inputLogprobs && ask.inputLogprobs !== undefined && answer.engine === "vllm") {
       more.prompt_logprobs = promptLogprobs(sample.prompt, ask.inputLogprobs.top);
     }
-    return choice(sample, ask.echo ? sample.prompt.text + own : own, { ...more, finish_reason: sample.finish });
-  }
-
-  /** With `echo` the prompt's tokens come first; the very first one has no logprob. */
-  function wholeLogprobs(sample: Sample, top: number): JsonRecord {
-    if (!ask.echo) return completionLogprobs(sample.tokens, 0, 0, top);
-    const prompt = promptTokens(sample.prompt);
-    const own = completionLogprobs(sample.tokens, 0, sample.prompt.text.length, top);
-    const echoed = completionLogprobs(prompt, 0, 0, top);
-    if (!answer.inputLogprobs) return own;
-    (echoed.token_logprobs as (number | null)[])[0] = null;
-    (echoed.top_logprobs as (JsonRecord | null)[])[0] = null;
-    const joined: JsonRecord = {};
-    for (const key of Object.keys(own)) {
-      joined[key] = [...(echoed[key] as JsonRecord[]), ...(own[key] as JsonRecord[])];
-    }
-    return joined;
+    return choice(sample, echo(sample) + own, { ...more, finish_reason: sample.finish });
   }
 
   function whole(): JsonRecord {

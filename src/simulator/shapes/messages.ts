@@ -10,7 +10,9 @@ export function createMessagesShape(answer: Answer): Shape {
   let block = -1;
 
   function open(): string[] {
-    const usage = messagesUsage({ ...counts, completion: 0 });
+    // Before the first token vLLM knows the prompt's length and SGLang nothing.
+    const known = answer.engine === "sglang" ? 0 : counts.prompt;
+    const usage: JsonRecord = { input_tokens: known, output_tokens: 0 };
     const message: JsonRecord = {
       id,
       type: "message",
@@ -69,7 +71,10 @@ export function createMessagesShape(answer: Answer): Shape {
 
   function finish(sample: Sample): string[] {
     const events = block >= 0 ? [stop()] : [];
-    return [...events, namedEvent({ type: "message_delta", delta: stopReason(sample), usage: messagesUsage(counts) })];
+    return [
+      ...events,
+      namedEvent({ type: "message_delta", delta: stopReason(sample), usage: messagesUsage(counts, answer.engine) }),
+    ];
   }
 
   function done(): string[] {
@@ -97,7 +102,7 @@ export function createMessagesShape(answer: Answer): Shape {
       content,
       model: answer.model,
       ...stopReason(sample),
-      usage: messagesUsage(counts),
+      usage: messagesUsage(counts, answer.engine),
     };
   }
 
