@@ -1,6 +1,7 @@
 import type { EngineAnswer } from "../engines/dialect.ts";
 import { Failure, type FaultKind } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
+import { Preamble } from "../sse/preamble.ts";
 import { faultBeforeHeaders, type Transport } from "./transport.ts";
 
 const latin1 = new TextDecoder("latin1");
@@ -102,14 +103,15 @@ export class Leg {
     return next;
   }
 
-  /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped. */
+  /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped, and so are comments before it. */
   async answer(limit: number): Promise<EngineAnswer> {
     const response = await this.open();
-    const { text, truncated } = await this.text(response, limit);
+    const { text, truncated } = await this.text(response, limit, new Preamble());
     return { status: response.status, headers: response.headers, text, truncated };
   }
 
-  async text(response: Response, limit: number): Promise<{ text: string; truncated: boolean }> {
+  /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
+  async text(response: Response, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
     const length = Number(response.headers.get("content-length") ?? Number.NaN);
     // Native and in one go when the length is known to be bearable: a reader loop costs several promises.
     if (length <= limit) {
@@ -133,6 +135,13 @@ export class Leg {
     for (let chunk = await this.read(); chunk !== undefined; chunk = await this.read()) {
       if (truncated) continue;
       const room = limit - kept;
+      if (preamble?.over === false) {
+        const own = preamble.strip(decoder.decode(chunk, { stream: true }));
+        truncated = own.length > room;
+        text = truncated ? own.slice(0, room) : own;
+        kept = text.length;
+        continue;
+      }
       if (chunk.length > room) truncated = true;
       kept += Math.min(chunk.length, room);
       text += decoder.decode(chunk.length > room ? chunk.subarray(0, room) : chunk, { stream: true });

@@ -74,6 +74,23 @@ describe("reading a whole answer", () => {
     expect(leg.ended).toBe(true);
   });
 
+  test("comments and blank lines before it are not part of it, however many and wherever they are cut", async () => {
+    const { leg, engine } = handLeg({ role: "prefill" });
+    const answer = leg.answer(20);
+    engine()
+      .head()
+      .push(": ping\n\n: p", 'ing - with {"a":0}\r', "\n\r\n", ":", `${"x".repeat(500)}\n`, ' {"a":', '":1"}')
+      .end();
+    expect(await answer).toMatchObject({ text: '{"a":":1"}', truncated: false });
+  });
+
+  test("a body that goes to the client keeps every byte", async () => {
+    const { leg, engine } = handLeg();
+    const opening = leg.open();
+    engine().head().push(" \n", '{"a":1}', "\n").end();
+    expect((await leg.text(await opening, 1_000)).text).toBe(' \n{"a":1}\n');
+  });
+
   test("cut before its end is a failure of kind cut", async () => {
     const { leg, engine } = handLeg({ role: "prefill" });
     const answer = rejection(leg.answer(1_000));
