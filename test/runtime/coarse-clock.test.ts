@@ -66,3 +66,21 @@ test("a call made from within a call, without delay and on the edge of a tick, i
   await clock.tickAt(1_020);
   expect(calls).toEqual(["outer", "inner"]);
 });
+
+/** Nothing else runs meanwhile, as when the process is stopped. */
+function standStill(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+test("deadlines are called all the same when every tick is late", async () => {
+  const clock = new CoarseClock();
+  let called = 0;
+  clock.after(100, () => called++);
+  for (let round = 0; round < 3; round++) {
+    standStill(300);
+    await sleep(0);
+  }
+  await sleep(1);
+  expect(called).toBe(1);
+});
