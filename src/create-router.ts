@@ -163,7 +163,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     // A server of our own has no contexts, and asking for one that is not there costs an exception.
     if (!made.tendsWithRequests) return ownBackground;
     const execution = executionOf(context);
-    return execution === undefined ? ownBackground : new RequestBackground(execution, () => telemetry.flush());
+    return execution === undefined ? ownBackground : new RequestBackground(execution, clock, () => telemetry.flush());
   }
 
   /** Not in the request's own tick: its legs leave first. */

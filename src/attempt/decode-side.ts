@@ -245,6 +245,11 @@ export class DecodeSide {
           metrics.errorFrame();
         }
         if (relay !== undefined) {
+          // A short answer is over in the tick that commits it, before `stream` has heard of the commit.
+          if (relay.committed && record.status === 0) {
+            record.status = 200;
+            record.committedAt = services.clock.now();
+          }
           record.chunks = relay.blocksOut;
           record.bytesOut = relay.bytesOut;
         }

@@ -1,4 +1,5 @@
 import type { BackgroundPort } from "../attempt/call.ts";
+import type { Clock } from "./clock.ts";
 
 /**
  * Where background work (drains, release requests) lives on runtimes whose process outlives a request: a set of promises, awaited at
@@ -40,11 +41,13 @@ export interface WaitUntil {
  */
 export class RequestBackground implements BackgroundPort {
   readonly #context: WaitUntil;
+  readonly #clock: Clock;
   readonly #flush: () => Promise<unknown>;
   #over: (() => void) | undefined;
 
-  constructor(context: WaitUntil, flush: () => Promise<unknown>) {
+  constructor(context: WaitUntil, clock: Clock, flush: () => Promise<unknown>) {
     this.#context = context;
+    this.#clock = clock;
     this.#flush = flush;
     const over = new Promise<void>((resolve) => {
       this.#over = resolve;
@@ -60,6 +63,6 @@ export class RequestBackground implements BackgroundPort {
     const over = this.#over;
     this.#over = undefined;
     // A leg that was closed just now gives its worker back when it hears of it.
-    if (over !== undefined) setTimeout(over, CLOSING_MS);
+    if (over !== undefined) this.#clock.after(CLOSING_MS, over);
   }
 }
