@@ -45,7 +45,11 @@ describe("check", () => {
   test("exchanged roles and a wrong bootstrap port are errors that name the field", async () => {
     const p = startEngine(sglang("decode", { disaggregation_bootstrap_port: 9000, dp_size: 2 }));
     const { code, out, err } = await check(
-      models({ engine: "sglang", prefill: [{ url: p, bootstrapPort: 1, dpSize: 1 }], decode: [startEngine(sglang("null"))] }),
+      models({
+        engine: "sglang",
+        prefill: [{ url: p, bootstrapPort: 1, dpSize: 1 }],
+        decode: [startEngine(sglang("null"))],
+      }),
     );
     expect(code).toBe(1);
     expect(err.split("\n")).toEqual([
