@@ -29,7 +29,8 @@ export function checkAsk(state: EngineState, ask: Ask): void {
   if (state.engine !== "sglang" && options && body.stream !== true) {
     throw new Refusal(400, "Stream options can only be defined when `stream=True`.", "stream_options");
   }
-  if (ask.minTokens > 0 && ask.maxTokens !== undefined && ask.minTokens > ask.maxTokens) {
+  // An echo alone (`max_tokens` 0) computes one token all the same.
+  if (ask.minTokens > 0 && ask.maxTokens !== undefined && ask.minTokens > Math.max(ask.maxTokens, 1)) {
     const name = ask.api === "generate" ? "max_new_tokens" : "max_tokens";
     throw new Refusal(
       400,
