@@ -4,7 +4,7 @@
  * Exit code 1 when something leaked, hung or lied.
  */
 import { parseArgs } from "node:util";
-import { type Level, readLevel } from "./soak/levels.ts";
+import { type Level, readLevel, watchLag } from "./soak/levels.ts";
 import { openStand, type Stand } from "./soak/stand.ts";
 import { nextVisit, type Outcome, seeded, visitOnce } from "./soak/traffic.ts";
 
@@ -79,16 +79,17 @@ class Soak {
   async watch(seconds: number, over: () => boolean): Promise<void> {
     const every = Math.max(1, Math.round(seconds / ROWS));
     printHead();
+    const stopLag = watchLag();
     for (let round = 1; !over(); round++) {
       await Bun.sleep(SAMPLE_MS);
       // What the engines remember for tests is no leak of the router's.
       for (const engine of this.#stand.engines) engine.log.length = 0;
-      const shown = round % every === 0;
-      const level = await readLevel(this.#stand, this.seconds, shown);
-      if (!shown) continue;
+      if (round % every !== 0) continue;
+      const level = await readLevel(this.#stand, this.seconds, true);
       this.levels.push(level);
       printLevel(level, this.requests);
     }
+    stopLag();
   }
 
   /** Traffic has ended: waits until nothing is in use any more, and reads the levels once more. */
@@ -165,6 +166,7 @@ const COLUMNS: readonly (keyof Level)[] = [
   "engines",
   "rooms",
   "objects",
+  "lagMs",
 ];
 
 function printHead(): void {

@@ -21,6 +21,8 @@ export interface Level {
   rooms: number;
   /** Live objects of the kinds a router leaks when it leaks. */
   objects: number;
+  /** The longest that the process has been held up since the last level, milliseconds: by itself, or by a busy machine. */
+  lagMs: number;
 }
 
 const KINDS = [
@@ -52,7 +54,29 @@ export async function readLevel({ router, engines }: Stand, seconds: number, col
     engines: sum(engines, ({ inFlight }) => inFlight),
     rooms: sum(engines, ({ side }) => side?.openRooms ?? 0),
     objects: sum(KINDS, (kind) => objectTypeCounts[kind] ?? 0),
+    lagMs: takeLag(),
   };
+}
+
+const LAG_STEP_MS = 20;
+let longestLag = 0;
+let lastStep = 0;
+
+/** Measures from now on how late timers come. Returns what ends it. */
+export function watchLag(): () => void {
+  lastStep = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    longestLag = Math.max(longestLag, now - lastStep - LAG_STEP_MS);
+    lastStep = now;
+  }, LAG_STEP_MS);
+  return () => clearInterval(timer);
+}
+
+function takeLag(): number {
+  const lag = longestLag;
+  longestLag = 0;
+  return lag;
 }
 
 async function readDrains(router: Stand["router"]): Promise<number> {

@@ -119,6 +119,8 @@ export async function visitOnce(
     client.socket.pause();
     await Bun.sleep(visit.restsMs);
     client.socket.resume();
+    // Looked at once it is over: a long answer that is looked at with each piece would keep the whole process busy.
+    await Promise.race([client.until(Infinity), Bun.sleep(HANG_MS)]);
   }
   return judge(await client.answer(HANG_MS), visit);
 }

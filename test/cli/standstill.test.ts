@@ -39,6 +39,6 @@ test("a router that was stopped (a busy host, a suspended machine) does not take
   await Promise.all([decode.close(), prefill.close()]);
   for (const answer of answers) {
     expect([answer.status, answer.flaw]).toEqual([200, ""]);
-    expect(answer.body.toString()).toBe(event.toString().repeat(EVENTS) + "data: [DONE]\n\n");
+    expect(answer.body.toString()).toBe(`${event.toString().repeat(EVENTS)}data: [DONE]\n\n`);
   }
 });
