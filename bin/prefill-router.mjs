@@ -1,14 +1,16 @@
 #!/usr/bin/env node
 // The package's command. It runs under whatever started it and hands over to Bun, the runtime the router is made for: the one
-// installed beside the package, else the one on PATH. Node alone serves too where it can read TypeScript.
+// installed beside the package, else the one on PATH. Without a Bun, Node serves: a package has plain JavaScript, a checkout needs a Node
+// that reads TypeScript.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
-import { delimiter, dirname, join, sep } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const OLDEST_BUN = [1, 4, 4];
-const entry = fileURLToPath(new URL("../src/cli.ts", import.meta.url));
+const source = fileURLToPath(new URL("../src/cli.ts", import.meta.url));
+const entry = existsSync(source) ? source : fileURLToPath(new URL("../dist/cli.js", import.meta.url));
 
 /** Bun as a package's dependency. Its binary is a short text until its install script has run. */
 function installedBun() {
@@ -65,9 +67,15 @@ const onPath = bunOnPath();
 const bun = installedBun() ?? (onPath !== undefined && isRecent(onPath) ? onPath : undefined);
 if (process.versions.bun !== undefined) await import(entry);
 else if (bun !== undefined) handOver(bun);
-// Node strips types only outside node_modules.
-else if (process.features.typescript && !entry.includes(`${sep}node_modules${sep}`)) await import(entry);
-else {
+else if (entry !== source || process.features.typescript) {
+  // The one function in use that Node 20 does not have.
+  Promise.withResolvers ??= function withResolvers() {
+    const made = {};
+    made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
+    return made;
+  };
+  await import(entry);
+} else {
   const found = onPath === undefined ? "none is installed" : `the one on PATH (${onPath}) is older`;
   console.error(
     `prefill-router: wanted Bun ${OLDEST_BUN.join(".")} or newer, but ${found}; install it with "npm install bun", or see https://bun.com`,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { gzipSync } from "node:zlib";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { DONE, delta, prefilled, role, stream } from "./answers.ts";
 import { plainConfig } from "./config.ts";
 import { Engines } from "./engines.ts";
@@ -16,7 +16,11 @@ const BUNDLE_BYTES = 300_000;
 async function startWorkerd(...args: Parameters<typeof workerdConfig> extends [string, ...infer R] ? R : never) {
   const folder = mkdtempSync(join(tmpdir(), "prefill-router-"));
   const capnp = await workerdConfig(folder, ...args);
-  return new RouterProcess(join(ROOT, "node_modules/.bin/workerd"), ["serve", capnp, "--control-fd=1"], folder).listening();
+  return new RouterProcess(
+    join(ROOT, "node_modules/.bin/workerd"),
+    ["serve", capnp, "--control-fd=1"],
+    folder,
+  ).listening();
 }
 
 describe("workerd", () => {
