@@ -1,15 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { RouterProcess } from "../cli/router-process.ts";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ScriptedEngine, type Wire } from "../faults/engine.ts";
 import { prefillAnswer } from "../faults/prefill-answers.ts";
 import { type RawAnswer, RawClient } from "../faults/raw-client.ts";
 import { answerBody, answerEvents, requestBody } from "../faults/streams.ts";
+import { type RouterProcess, startRouter } from "../runtimes/process.ts";
+import type { RuntimeName } from "../runtimes/scenario.ts";
 
 /**
- * Runtimes have limits of their own that no unit test meets: Bun's server drops a connection that is silent for ten seconds, its `fetch`
- * gives up after five minutes. These tests wait them out, all at the same time, on a real process.
+ * Runtimes have limits of their own that no quick test meets: Bun's server drops a connection that is silent for ten seconds, its `fetch`
+ * and Node's give up after five minutes. These tests wait them out, all at the same time, on real processes of every runtime.
  */
 
+const RUNTIMES: readonly RuntimeName[] = ["bun", "deno", "node", "workerd"];
 const OVER_TEN_SECONDS = 15_000;
 /** The ceiling of what Bun's `idleTimeout` can express is 255 s. */
 const LONG_PAUSE = 300_000;
@@ -19,13 +21,19 @@ const SLACK_MS = 10_000;
 const TEST_MS = OVER_FIVE_MINUTES + 30_000;
 const KEEP_ALIVE_MS = 10_000;
 const NO_WAIT = "0";
+/** How many each runtime is asked. */
+const REQUESTS = 7;
 
 const whole = Buffer.concat(answerEvents("chat").map(({ bytes }) => bytes)).toString();
 
 let prefill: ScriptedEngine;
 let decode: ScriptedEngine;
-let plain: RouterProcess;
-let keepingAlive: RouterProcess;
+/** Two routers of each runtime: one that sends keep-alive comments, and one that does not. */
+interface Routers {
+  plain: RouterProcess;
+  keepingAlive: RouterProcess;
+}
+const routers = new Map<RuntimeName, Routers>();
 
 /** Each request tells by its own headers how long which leg is silent. */
 function waitOf(wire: { headers: Headers }, name: string): number {
@@ -52,13 +60,17 @@ beforeAll(async function startAll() {
   decode = await ScriptedEngine.start(function play(wire, { request }) {
     return playSilentDecode(wire, request.headers, /"stream":\s*true/.test(request.body));
   });
-  plain = await RouterProcess.start(config(0));
-  keepingAlive = await RouterProcess.start(config(KEEP_ALIVE_MS));
-});
+  for (const runtime of RUNTIMES) {
+    const [plain, keepingAlive] = await Promise.all([
+      startRouter(runtime, config(0)),
+      startRouter(runtime, config(KEEP_ALIVE_MS)),
+    ]);
+    routers.set(runtime, { plain, keepingAlive });
+  }
+}, 60_000);
 
 afterAll(async function stopAll() {
-  await plain?.[Symbol.asyncDispose]();
-  await keepingAlive?.[Symbol.asyncDispose]();
+  for (const { plain, keepingAlive } of routers.values()) await Promise.all([plain.stop(), keepingAlive.stop()]);
   await prefill?.close();
   await decode?.close();
 });
@@ -68,6 +80,7 @@ function config(keepAliveMs: number): Record<string, unknown> {
   const pool = (engine: string) => [{ name: engine, engine, ...urls }];
   const limit = 600_000;
   return {
+    listen: { host: "127.0.0.1", port: 0 },
     models: [
       { id: "m", pools: pool("vllm") },
       { id: "sg", pools: pool("sglang") },
@@ -80,7 +93,8 @@ function config(keepAliveMs: number): Record<string, unknown> {
 }
 
 interface Silence {
-  router?: RouterProcess;
+  runtime: RuntimeName;
+  keepAlives?: boolean;
   model?: "m" | "sg";
   stream?: boolean;
   prefillMs?: number;
@@ -90,7 +104,16 @@ interface Silence {
 
 /** One request through one silence. Fails when the answer came too early to have met it, or much too late. */
 async function through(silence: Silence): Promise<RawAnswer> {
-  const { router = plain, model = "m", stream = true, prefillMs = 0, decodeHeadMs = 0, decodePauseMs = 0 } = silence;
+  const {
+    runtime,
+    keepAlives = false,
+    model = "m",
+    stream = true,
+    prefillMs = 0,
+    decodeHeadMs = 0,
+    decodePauseMs = 0,
+  } = silence;
+  const router = routers.get(runtime)![keepAlives ? "keepingAlive" : "plain"];
   const client = new RawClient({
     port: router.port,
     path: "/v1/chat/completions",
@@ -108,8 +131,8 @@ async function through(silence: Silence): Promise<RawAnswer> {
   expect(answer.status).toBe(200);
   expect(answer.tookMs).toBeGreaterThanOrEqual(silent - 50);
   expect(answer.tookMs).toBeLessThan(silent + SLACK_MS);
-  expect(router.output).not.toMatch(/timed? ?out|idle|error/i);
-  console.log(`${silent / 1000} s of silence: ${answer.status}, ${(answer.tookMs / 1000).toFixed(2)} s`);
+  expect(router.stdout + router.stderr).not.toMatch(/timed? ?out|idle|error/i);
+  console.log(`${runtime}, ${silent / 1000} s of silence: ${answer.status}, ${(answer.tookMs / 1000).toFixed(2)} s`);
   return answer;
 }
 
@@ -120,87 +143,97 @@ function withoutComments({ body }: RawAnswer): { comments: number; rest: string 
   return { comments, rest: text.replaceAll(/^: keep-alive\n\n/gm, "") };
 }
 
-test.concurrent(
-  "prefill that answers after 15 s: the client's connection outlives Bun's 10 s",
-  async () => {
-    const answer = await through({ prefillMs: OVER_TEN_SECONDS });
-    expect(answer.body.toString()).toBe(whole);
-  },
-  TEST_MS,
-);
+describe.each([...RUNTIMES])("%s", (runtime) => {
+  test.concurrent(
+    "prefill that answers after 15 s: the client's connection outlives Bun's 10 s",
+    async () => {
+      const answer = await through({ runtime, prefillMs: OVER_TEN_SECONDS });
+      expect(answer.body.toString()).toBe(whole);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "a pause of 15 s between two events: every byte arrives",
+    async () => {
+      const answer = await through({ runtime, decodePauseMs: OVER_TEN_SECONDS });
+      expect(answer.body.toString()).toBe(whole);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "a pause of 300 s between two events, beyond what Bun's own limit could be set to",
+    async () => {
+      const answer = await through({ runtime, decodePauseMs: LONG_PAUSE });
+      expect(answer.body.toString()).toBe(whole);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "prefill that answers after 330 s, with keep-alives: 200, comments all along, then the answer",
+    async () => {
+      const answer = await through({ runtime, keepAlives: true, prefillMs: OVER_FIVE_MINUTES });
+      const { comments, rest } = withoutComments(answer);
+      expect(rest).toBe(whole);
+      expect(comments).toBeGreaterThanOrEqual(OVER_FIVE_MINUTES / KEEP_ALIVE_MS - 2);
+      expect(comments).toBeLessThanOrEqual(OVER_FIVE_MINUTES / KEEP_ALIVE_MS + 1);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "prefill that answers after 330 s, without keep-alives: not a byte for five and a half minutes, then all of it",
+    async () => {
+      const answer = await through({ runtime, prefillMs: OVER_FIVE_MINUTES });
+      expect(answer.body.toString()).toBe(whole);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "both legs at once, silent for 330 s (SGLang)",
+    async () => {
+      const answer = await through({
+        runtime,
+        model: "sg",
+        prefillMs: OVER_FIVE_MINUTES,
+        decodeHeadMs: OVER_FIVE_MINUTES,
+      });
+      expect(answer.body.toString()).toBe(whole);
+    },
+    TEST_MS,
+  );
+
+  test.concurrent(
+    "a buffered answer that takes decode 330 s",
+    async () => {
+      const answer = await through({ runtime, stream: false, decodeHeadMs: OVER_FIVE_MINUTES });
+      expect(answer.body.toString()).toBe(answerBody("chat"));
+    },
+    TEST_MS,
+  );
+});
 
 test.concurrent(
-  "a pause of 15 s between two events: every byte arrives",
+  "afterwards nothing is in progress anywhere, and each leg was sent once",
   async () => {
-    const answer = await through({ decodePauseMs: OVER_TEN_SECONDS });
-    expect(answer.body.toString()).toBe(whole);
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "a pause of 300 s between two events, beyond what Bun's own limit could be set to",
-  async () => {
-    const answer = await through({ decodePauseMs: LONG_PAUSE });
-    expect(answer.body.toString()).toBe(whole);
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "prefill that answers after 330 s, with keep-alives: 200, comments all along, then the answer",
-  async () => {
-    const answer = await through({ router: keepingAlive, prefillMs: OVER_FIVE_MINUTES });
-    const { comments, rest } = withoutComments(answer);
-    expect(rest).toBe(whole);
-    expect(comments).toBeGreaterThanOrEqual(OVER_FIVE_MINUTES / KEEP_ALIVE_MS - 2);
-    expect(comments).toBeLessThanOrEqual(OVER_FIVE_MINUTES / KEEP_ALIVE_MS + 1);
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "prefill that answers after 330 s, without keep-alives: not a byte for five and a half minutes, then all of it",
-  async () => {
-    const answer = await through({ prefillMs: OVER_FIVE_MINUTES });
-    expect(answer.body.toString()).toBe(whole);
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "both legs at once, silent for 330 s (SGLang)",
-  async () => {
-    const answer = await through({ model: "sg", prefillMs: OVER_FIVE_MINUTES, decodeHeadMs: OVER_FIVE_MINUTES });
-    expect(answer.body.toString()).toBe(whole);
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "a buffered answer that takes decode 330 s",
-  async () => {
-    const answer = await through({ stream: false, decodeHeadMs: OVER_FIVE_MINUTES });
-    expect(answer.body.toString()).toBe(answerBody("chat"));
-  },
-  TEST_MS,
-);
-
-test.concurrent(
-  "afterwards nothing is in progress, and each leg was sent once",
-  async () => {
-    while (decode.exchanges.filter(({ over }) => over).length < 7) await Bun.sleep(100);
+    const asked = RUNTIMES.length * REQUESTS;
+    while (decode.exchanges.filter(({ over }) => over).length < asked) await Bun.sleep(100);
     // The last bytes are on their way.
     await Bun.sleep(1_000);
-    for (const { port } of [plain, keepingAlive]) {
-      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      expect(metrics).toMatch(/^prefill_router_requests_in_progress(\{.*\})? 0$/m);
-      expect(metrics).not.toMatch(/^prefill_router_worker_in_flight\{.*\} [1-9]/m);
+    for (const { plain, keepingAlive } of routers.values()) {
+      for (const { port } of [plain, keepingAlive]) {
+        const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+        expect(metrics).toMatch(/^prefill_router_requests_in_progress(\{.*\})? 0$/m);
+        expect(metrics).not.toMatch(/^prefill_router_worker_in_flight\{.*\} [1-9]/m);
+      }
     }
+    expect(prefill.exchanges).toHaveLength(asked);
+    expect(decode.exchanges).toHaveLength(asked);
     const ids = [...prefill.exchanges, ...decode.exchanges].map(({ request }) => request.headers.get("x-request-id"));
-    expect(prefill.exchanges).toHaveLength(7);
-    expect(decode.exchanges).toHaveLength(7);
-    expect(new Set(ids).size).toBe(7);
+    expect(new Set(ids).size).toBe(asked);
   },
   TEST_MS,
 );
