@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { connect } from "node:net";
 import { ScriptedEngine, type Wire } from "./engine.ts";
 import { type Mode, prefillAnswer } from "./prefill-answers.ts";
 import { RawClient } from "./raw-client.ts";
@@ -230,6 +231,31 @@ async function hangUp(stage: Stage, how: "close" | "reset"): Promise<void> {
     await stopAll(server, [prefill, decode]);
   }
 }
+
+test("a client that leaves in the middle of its own body reaches no engine and holds no place", async () => {
+  const decode = await ScriptedEngine.start(silent);
+  const server = serveRouter({ mode: "aggregated", decode: [decode.url], config: { limits: { concurrency: 1 } } });
+  try {
+    for (const framing of ["content-length: 4000", "transfer-encoding: chunked"]) {
+      const socket = connect({ port: server.port, host: "127.0.0.1" });
+      const part = framing.startsWith("content") ? '{"model":"m"' : 'c\r\n{"model":"m"\r\n';
+      socket.write(
+        `POST ${paths[api]} HTTP/1.1\r\nhost: router\r\ncontent-type: application/json\r\n${framing}\r\n\r\n${part}`,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      socket.destroy();
+    }
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    // The one place is free again.
+    const client = new RawClient({ port: server.port, path: paths[api], body: requestBody(api, true) });
+    await eventually(2_000, () => (decode.exchanges.length === 1 ? "" : "the place is still taken"));
+    client.hangUp();
+    await atRest(server, [decode], 1_000);
+    expect(decode.exchanges).toHaveLength(1);
+  } finally {
+    await stopAll(server, [decode]);
+  }
+});
 
 test("who leaves during the pause before a retry starts no other attempt", async () => {
   const decode = await ScriptedEngine.start((wire) => wire.fin());
