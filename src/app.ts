@@ -1,11 +1,13 @@
 import { type Context, Hono } from "hono";
 import { Failure } from "./errors/failure.ts";
 import { corsFor } from "./middleware/cors.ts";
+import { DashboardRoutes } from "./routes/dashboard.ts";
 import type { RouteDeps } from "./routes/deps.ts";
 import { asFailure, errorResponse } from "./routes/error-response.ts";
 import { FORWARDED, forwardHandler } from "./routes/forward.ts";
 import { generationHandler } from "./routes/generation.ts";
 import { ModelRoutes } from "./routes/models.ts";
+import { docs, openapi } from "./routes/openapi.ts";
 import { requestId } from "./routes/request-id.ts";
 import { health, metricsHandler, readyHandler } from "./routes/status.ts";
 import { WorkerRoutes } from "./routes/workers.ts";
@@ -34,6 +36,12 @@ export function createApp(deps: RouteDeps): Hono {
   route("GET", "/health", health);
   route("GET", "/ready", readyHandler(deps));
   route("GET", "/metrics", metricsHandler(deps));
+  const dashboard = new DashboardRoutes(deps);
+  route("GET", "/", dashboard.page);
+  route("GET", "/assets/:file", dashboard.asset);
+  route("GET", "/openapi.json", openapi);
+  route("GET", "/docs", docs);
+  route("GET", "/dashboard/events", dashboard.events);
 
   const workers = new WorkerRoutes({
     control: deps.control,

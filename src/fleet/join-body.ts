@@ -19,7 +19,7 @@ export interface JoinBody {
 }
 
 /** Members that are a worker's settings, by the names of the SGLang gateway's API or in its style → of our configuration. */
-const SETTINGS: Readonly<Record<string, keyof WorkerEntry>> = {
+export const SETTING_OF_MEMBER: Readonly<Record<string, keyof WorkerEntry>> = {
   url: "url",
   name: "name",
   weight: "weight",
@@ -33,10 +33,10 @@ const SETTINGS: Readonly<Record<string, keyof WorkerEntry>> = {
   pp_size: "ppSize",
 };
 
-const TEXTS = ["api_key", "worker_type", "model_id", "pool", "runtime"] as const;
+export const TEXT_MEMBERS = ["api_key", "worker_type", "model_id", "pool", "runtime"] as const;
 
 /** Known to that API and without a meaning here: a script that sends them still works, and is told. */
-const WITHOUT_MEANING: ReadonlySet<string> = new Set([
+export const IGNORED_MEMBERS: ReadonlySet<string> = new Set([
   "priority",
   "cost",
   "labels",
@@ -64,16 +64,16 @@ const ROLE_OF_TYPE: Readonly<Record<string, WorkerRole>> = {
 export function readJoinBody(text: string): JoinBody {
   const body = readObject(text);
   const settings: Record<string, unknown> = {};
-  const texts: Partial<Record<(typeof TEXTS)[number], string>> = {};
+  const texts: Partial<Record<(typeof TEXT_MEMBERS)[number], string>> = {};
   const ignored: string[] = [];
   for (const [key, value] of Object.entries(body)) {
     // Other gateways' clients send their absent options as null.
     if (value === null) continue;
-    const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined;
-    const asText = TEXTS.find((name) => name === key);
+    const setting = Object.hasOwn(SETTING_OF_MEMBER, key) ? SETTING_OF_MEMBER[key] : undefined;
+    const asText = TEXT_MEMBERS.find((name) => name === key);
     if (setting !== undefined) settings[setting] = value;
     else if (asText !== undefined) texts[asText] = readText(asText, value);
-    else if (WITHOUT_MEANING.has(key)) ignored.push(key);
+    else if (IGNORED_MEMBERS.has(key)) ignored.push(key);
     else throw unknownMember(key);
   }
   const { api_key: apiKey, worker_type: type } = texts;
@@ -128,11 +128,11 @@ function readWorker(settings: Record<string, unknown>): WorkerEntry {
 }
 
 function memberOf(path: string): string {
-  return Object.entries(SETTINGS).find(([, setting]) => setting === path)?.[0] ?? path;
+  return Object.entries(SETTING_OF_MEMBER).find(([, setting]) => setting === path)?.[0] ?? path;
 }
 
 function unknownMember(key: string): Failure {
   const shown = key.slice(0, 100);
-  const near = nearest(shown, [...Object.keys(SETTINGS), ...TEXTS]);
+  const near = nearest(shown, [...Object.keys(SETTING_OF_MEMBER), ...TEXT_MEMBERS]);
   return invalidMember(shown, `unknown member${near === undefined ? "" : ` (did you mean "${near}"?)`}`);
 }

@@ -3,7 +3,7 @@ import { cors } from "hono/cors";
 
 /**
  * CORS for configured origins only, on every answer, errors too. Never with credentials: keys travel in headers, and reflecting an
- * origin with credentials is how others' CORS went wrong. Admin routes get none.
+ * origin with credentials is how others' CORS went wrong. Admin routes and the dashboard's data get none.
  */
 export function corsFor(origins: readonly string[]): MiddlewareHandler {
   const handler = cors({
@@ -13,6 +13,7 @@ export function corsFor(origins: readonly string[]): MiddlewareHandler {
     maxAge: 600,
   });
   return function corsUnlessAdmin(c, next) {
-    return c.req.path.startsWith("/workers") ? next() : handler(c, next);
+    const { path } = c.req;
+    return path.startsWith("/workers") || path.startsWith("/dashboard") ? next() : handler(c, next);
   };
 }

@@ -1,4 +1,5 @@
 import type { Clock } from "../runtime/clock.ts";
+import { FleetChanges } from "./changes.ts";
 import type { FleetSnapshot } from "./fleet.ts";
 import { newSpanId } from "./ids.ts";
 import { Log, type LogLevel } from "./log.ts";
@@ -63,6 +64,8 @@ export interface Telemetry {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly recent: Recent;
+  /** What has become of workers lately. */
+  readonly changes: FleetChanges;
 }
 
 /** Builds the bundle. Starts nothing: no timer runs until the first span waits, and log lines go to `sink` as they are made. */
@@ -74,6 +77,7 @@ class RouterTelemetry implements Telemetry {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly recent = new Recent();
+  readonly changes: FleetChanges;
   readonly beginTrace = beginTrace;
   readonly mask = (text: string): string => this.#mask(text);
   #mask: (text: string) => string;
@@ -85,6 +89,7 @@ class RouterTelemetry implements Telemetry {
     this.#deps = deps;
     this.#secrets = new Set(deps.secrets);
     this.#mask = createMask(deps.secrets);
+    this.changes = new FleetChanges(deps.wallNow);
     this.log = new Log(deps.sink, {
       ...config.log,
       wallNow: deps.wallNow,
@@ -141,6 +146,7 @@ class RouterTelemetry implements Telemetry {
     this.metrics.drainClosed(record);
     if (cut) this.metrics.drainCut();
     if (!record.done) return;
+    this.recent.tailEnded(record);
     this.log.tailEnded(record, cut);
     this.#export(record);
   }
