@@ -12,7 +12,9 @@ export function raiseConnectionCap(): void {
     process as { execve?: (file: string, args: string[], env: Record<string, string | undefined>) => never }
   ).execve;
   if (execve === undefined) return;
-  execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(1)], {
+  // A binary of `bun build --compile` is its own script, under a name that is no file.
+  const own = process.argv[1]?.startsWith("/$bunfs/") === true ? 2 : 1;
+  execve(process.execPath, [process.execPath, ...process.execArgv, ...process.argv.slice(own)], {
     ...process.env,
     [VARIABLE]: CAP,
   });

@@ -10,7 +10,7 @@ const BIN = join(ROOT, "node_modules", ".bin");
 
 const NO_PROXY = "http://127.0.0.1:9";
 
-const LISTENING = /listening on http:\/\/\S+:(\d+)|"event":"listen".*"port":(\d+)/;
+const LISTENING = /[Ll]istening on http:\/\/\S+:(\d+)|"event":"listen".*"port":(\d+)/;
 
 /** A router in a process of its own. */
 export class RouterProcess {
@@ -21,13 +21,13 @@ export class RouterProcess {
   readonly #child: ChildProcess;
   readonly #folder: string;
 
-  constructor(file: string, args: readonly string[], folder: string) {
+  constructor(file: string, args: readonly string[], folder: string, env: Record<string, string> = {}, cwd = ROOT) {
     const { PATH = "", HOME = "" } = process.env;
     this.#folder = folder;
     this.#child = spawn(file, args, {
-      cwd: ROOT,
+      cwd,
       // A proxy that is not there: requests to engines must not ask it.
-      env: { PATH: `${BIN}:${PATH}`, HOME, NO_COLOR: "1", HTTP_PROXY: NO_PROXY, http_proxy: NO_PROXY, ...KEYS },
+      env: { PATH: `${BIN}:${PATH}`, HOME, NO_COLOR: "1", HTTP_PROXY: NO_PROXY, http_proxy: NO_PROXY, ...KEYS, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child.stdout?.on("data", (bytes: Buffer) => {
@@ -45,7 +45,7 @@ export class RouterProcess {
       over = `exit code ${code}`;
     });
     for (const end = performance.now() + 15_000; performance.now() < end && over === undefined; ) {
-      const found = LISTENING.exec(this.stdout);
+      const found = LISTENING.exec(this.stdout + this.stderr);
       if (found !== null) {
         this.port = Number(found[1] ?? found[2]);
         return this;
@@ -64,6 +64,17 @@ export class RouterProcess {
     await this.exited;
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** Any command of a runtime that prints where it listens. */
+export function spawnRouter(
+  command: "bun" | "deno" | "node",
+  args: readonly string[],
+  env: Record<string, string>,
+  cwd = ROOT,
+): Promise<RouterProcess> {
+  const folder = mkdtempSync(join(tmpdir(), "prefill-router-"));
+  return new RouterProcess(join(BIN, command), args, folder, env, cwd).listening();
 }
 
 /** Starts the runtime's own way of serving with a configuration. */

@@ -61,7 +61,27 @@ describe("workerd", () => {
     }
   });
 
-  test("a Worker of one's own: a router made while the module is loaded, mounted in a Hono app", async () => {
+  test("a router may be made while the module is loaded, keys and all", async () => {
+    const pool = { engine: "sglang", prefill: [{ url: engines.url("sg-p") }], decode: [{ url: engines.url("sg-d") }] };
+    const auth = { clientKeys: [{ name: "team", keyEnv: "TEAM_KEY" }] };
+    const script = await bundleWorker("test/runtimes/fixtures/module-scope-worker.ts");
+    const router = await startWorkerd({ models: [{ id: "sg", pools: [pool] }], auth }, { script });
+    try {
+      const { askLively } = makeStage("workerd", engines, router.port, router.port);
+      const all = Array.from({ length: 10 }, async () => {
+        const sent = [role(), delta("early"), delta("", "stop"), DONE];
+        const { answer } = askLively("sg", { "sg-p": prefilled(), "sg-d": stream(sent) });
+        await answer.done();
+        expect([answer.status, textOf(answer.events)]).toEqual([200, "early"]);
+      });
+      await Promise.all(all);
+      expect(router.stderr).toBe("");
+    } finally {
+      await router.stop();
+    }
+  });
+
+  test("a Worker of one's own: the router in a Hono app, under a path", async () => {
     const script = await bundleWorker("examples/workers/worker.ts");
     const config = { models: [] };
     const router = await startWorkerd(config, {

@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { DONE, delta, handedOff, prefilled, role, stream, words } from "./answers.ts";
+import { sleep } from "./client.ts";
+import { Engines } from "./engines.ts";
+import { ROOT, spawnRouter } from "./process.ts";
+import { makeStage } from "./run.ts";
+import { textOf } from "./scenarios/answers.ts";
+
+const EXAMPLES = join(ROOT, "examples");
+
+/** Each example does what it says, against engines; those of Workers and Node run where their runtime is (workerd-setup, package). */
+describe("examples", () => {
+  const engines = new Engines();
+  // The functions' log goes to the console, as their platforms want it.
+  const lines = spyOn(console, "log");
+  beforeAll(async () => {
+    lines.mockImplementation(() => {});
+    await engines.start();
+    process.env.PREFILL = engines.url("sg-p");
+    process.env.DECODE = engines.url("sg-d");
+  });
+  afterAll(async () => {
+    lines.mockRestore();
+    delete process.env.PREFILL;
+    delete process.env.DECODE;
+    await engines.stop();
+  });
+
+  function chatRequest(tag: string, url: string): Request {
+    const body = JSON.stringify({ model: "sg", stream: true, messages: [{ role: "user", content: tag }] });
+    return new Request(url, { method: "POST", headers: { "content-type": "application/json" }, body });
+  }
+
+  function eventsOf(text: string): string[] {
+    return text.split("\n\n").flatMap((event) => (event.startsWith("data: ") ? [event.slice(6)] : []));
+  }
+
+  test("none is longer than thirty lines", () => {
+    const files = readdirSync(EXAMPLES, { recursive: true, encoding: "utf8" }).filter((name) =>
+      /\.m?[tj]s$/.test(name),
+    );
+    expect(files.length).toBeGreaterThanOrEqual(7);
+    for (const file of files) {
+      const lines = readFileSync(join(EXAMPLES, file), "utf8").trimEnd().split("\n").length;
+      expect([file, lines <= 30]).toEqual([file, true]);
+    }
+  });
+
+  test("bun: serves, drains on SIGTERM", async () => {
+    const env = { PREFILL: engines.url("sg-p"), DECODE: engines.url("sg-d"), PORT: "0" };
+    const server = await spawnRouter("bun", ["examples/bun/server.ts"], env);
+    try {
+      const { ask } = makeStage("bun", engines, server.port, server.port);
+      const sent = [role(), delta("one"), 300, delta(" two"), delta("", "stop"), DONE];
+      const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": stream(sent) });
+      await answer.saw("one");
+      server.signal("SIGTERM");
+      await answer.done();
+      expect([textOf(answer.events), await server.exited]).toEqual(["one two", 0]);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  test("deno: deno serve takes the default export", async () => {
+    const env = { PREFILL: engines.url("sg-p"), DECODE: engines.url("sg-d") };
+    const args = ["serve", "--no-prompt", "--allow-net", "--allow-env", "--host", "127.0.0.1", "--port", "0"];
+    const server = await spawnRouter("deno", [...args, "examples/deno/server.ts"], env);
+    try {
+      const { ask } = makeStage("deno", engines, server.port, server.port);
+      const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": words("from ", "deno") });
+      await answer.done();
+      expect(textOf(answer.events)).toBe("from deno");
+    } finally {
+      await server.stop();
+    }
+  });
+
+  test("embedded: by app.route, by app.mount, beside a page of the app's own", async () => {
+    const { appWith } = await import("../../examples/embedded-hono/app.ts");
+    const app = appWith(engines.url("sg-p"), engines.url("sg-d"));
+    expect(await (await app.request("/")).text()).toBe("somebody's own page");
+    for (const base of ["/llm", "/mounted"]) {
+      expect([base, (await app.request(`${base}/health`)).status]).toEqual([base, 200]);
+      const tag = engines.scenario({ "sg-p": prefilled(), "sg-d": words("hi") });
+      const response = await app.fetch(chatRequest(tag, `http://app${base}/v1/chat/completions`));
+      expect([base, response.status, textOf(eventsOf(await response.text()))]).toEqual([base, 200, "hi"]);
+    }
+  });
+
+  test("lambda: streams, and the handler returns only when the drain has ended", async () => {
+    const meta: { statusCode?: number; headers?: Record<string, string> }[] = [];
+    Object.assign(globalThis, {
+      awslambda: {
+        streamifyResponse: (handler: unknown) => handler,
+        HttpResponseStream: {
+          from(responseStream: unknown, head: (typeof meta)[number]) {
+            meta.push(head);
+            return responseStream;
+          },
+        },
+      },
+    });
+    // A plain name, so that the example keeps the name of its package.
+    const path = "../../examples/lambda/handler.mjs";
+    const { handler } = (await import(path)) as {
+      handler(event: unknown, out: unknown, context: unknown): Promise<void>;
+    };
+    const tag = engines.scenario({ "sg-p": prefilled(900), "sg-d": words("from ", "lambda") });
+    const body = JSON.stringify({ model: "sg", stream: true, messages: [{ role: "user", content: tag }] });
+    const out = new PassThrough();
+    let text = "";
+    let endedAt = 0;
+    out.on("data", (bytes: Buffer) => {
+      text += bytes;
+      endedAt = performance.now();
+    });
+    const event = {
+      version: "2.0",
+      rawPath: "/v1/chat/completions",
+      rawQueryString: "",
+      headers: { "content-type": "application/json", host: "fn", "content-length": String(body.length) },
+      body,
+      isBase64Encoded: false,
+      requestContext: { domainName: "fn", http: { method: "POST", path: "/v1/chat/completions" } },
+    };
+    await handler(event, out, {});
+    const returnedAt = performance.now();
+    expect([meta[0]?.statusCode, textOf(eventsOf(text))]).toEqual([200, "from lambda"]);
+    expect(engines.seen(tag, "sg-p")[0]!.endedAt).toBeGreaterThan(0);
+    expect(returnedAt - endedAt).toBeGreaterThan(200);
+  });
+
+  test("vercel: the drain is in the platform's waitUntil", async () => {
+    const tasks: Promise<unknown>[] = [];
+    const key = Symbol.for("@vercel/request-context");
+    Object.assign(globalThis, { [key]: { get: () => ({ waitUntil: (task: Promise<unknown>) => tasks.push(task) }) } });
+    const path = "../../examples/vercel/router.mjs";
+    const { POST } = (await import(path)) as { POST(request: Request): Promise<Response> };
+    const tag = engines.scenario({ "sg-p": prefilled(600), "sg-d": words("from ", "vercel") });
+    const response = await POST(chatRequest(tag, "http://fn/v1/chat/completions"));
+    expect(textOf(eventsOf(await response.text()))).toBe("from vercel");
+    expect(tasks.length).toBeGreaterThanOrEqual(2);
+    await Promise.all(tasks);
+    expect(engines.seen(tag, "sg-p")[0]!.endedAt).toBeGreaterThan(0);
+    Object.assign(globalThis, { [key]: undefined });
+  });
+
+  test("engines that hand over in turn work in an embedded router too", async () => {
+    const { createRouter } = await import("../../src/index.ts");
+    const pool = { engine: "vllm", prefill: [{ url: engines.url("vl-p") }], decode: [{ url: engines.url("vl-d") }] };
+    const router = createRouter({ config: { models: [{ id: "sg", pools: [pool] }], health: { intervalMs: 100 } } });
+    const tag = engines.scenario({ "vl-p": handedOff(), "vl-d": words("ok") });
+    const response = await router.fetch(chatRequest(tag, "http://x/v1/chat/completions"));
+    expect(textOf(eventsOf(await response.text()))).toBe("ok");
+    // Probes ride on requests where no server has a timer: a worker that says it is down is found out.
+    engines.health.set("vl-p", 503);
+    for (let round = 0; round < 40; round++) {
+      await (await router.fetch(new Request("http://x/ready"))).text();
+      await sleep(25);
+    }
+    expect((await router.fetch(new Request("http://x/ready"))).status).toBe(503);
+    engines.health.delete("vl-p");
+  });
+});
