@@ -12,6 +12,7 @@ import { observeFleet } from "./fleet/observe.ts";
 import { allKeys } from "./fleet/reload.ts";
 import type { Transport } from "./legs/transport.ts";
 import { KeyRing } from "./middleware/key-ring.ts";
+import { RateLimits } from "./middleware/rate-limits.ts";
 import { Router } from "./router.ts";
 import { clientStream } from "./routes/client-stream.ts";
 import type { RouteDeps, Running } from "./routes/deps.ts";
@@ -124,6 +125,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     router,
     admission,
     keys,
+    rateLimits: new RateLimits(clock),
     control,
     calls,
     shuttingDown: () => down,

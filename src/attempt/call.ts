@@ -24,6 +24,8 @@ export class Call {
   readonly background: BackgroundPort;
   /** The client asked for `Server-Timing` (`x-router-timing: 1`). */
   wantsTiming = false;
+  /** `x-ratelimit-*` of the client's own key; they stand in for an engine's. */
+  limits: readonly (readonly [string, string])[] = [];
   /** Absolute deadlines that run over all attempts together; set at the first dispatch. 0 = not dispatched, or no limit. */
   prefillDeadlineAt = 0;
   firstTokenSpentMs = 0;

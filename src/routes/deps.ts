@@ -4,6 +4,7 @@ import type { Services } from "../attempt/services.ts";
 import type { Failure } from "../errors/failure.ts";
 import type { FleetControl } from "../fleet/control.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
+import type { RateLimits } from "../middleware/rate-limits.ts";
 import type { Router } from "../router.ts";
 import type { Admission } from "../workers/admission.ts";
 
@@ -19,6 +20,7 @@ export interface RouteDeps {
   router: Router;
   admission: Admission;
   keys: KeyRing;
+  rateLimits: RateLimits;
   control: FleetControl;
   /** Requests to engines whose response is not over; shutdown ends them. */
   calls: Set<Running>;

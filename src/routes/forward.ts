@@ -33,7 +33,7 @@ export const FORWARDED = [
 const ANSWER_BYTES = 268_435_456;
 
 export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps): (c: Context) => Promise<Response> {
-  const { services, keys, admission, calls } = deps;
+  const { services, keys, rateLimits, admission, calls } = deps;
   const { config, telemetry, clock, fleet, transport } = services;
 
   return async function forward(c) {
@@ -75,10 +75,12 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       if (client?.models !== undefined && !client.models.includes(resolved.model.id)) {
         throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not use this model" });
       }
+      const limits = rateLimits.take(client, (doc.close - doc.open) / 4);
       telemetry.beginTrace(record, headers);
       const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);
       const body = splice(doc, { drop: ownedMembers, set: { model: engineModel } });
       const response = await send(body, resolved.model.pools, headers);
+      for (const [name, value] of limits) response.headers.set(name, value);
       record.status = response.status;
       record.outcome = "success";
       return response;

@@ -30,7 +30,7 @@ const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
 
 /** POST of one generation API: from the client's bytes to a `Call`, from its answer to a response. */
 export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: Context) => Promise<Response> {
-  const { services, admission, keys, router, calls } = deps;
+  const { services, admission, keys, rateLimits, router, calls } = deps;
   const { config, telemetry, clock } = services;
 
   return async function generate(c) {
@@ -62,6 +62,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
       record.streaming = parsed.stream;
       const choice = choiceInput(api, doc, headers);
       record.promptTokens = Math.ceil(choice.tokens);
+      const limits = rateLimits.take(client, choice.tokens);
       telemetry.beginTrace(record, headers);
       call = new Call({
         request: parsed,
@@ -70,6 +71,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
         choice,
         background,
       });
+      call.limits = limits;
       call.wantsTiming = headers.get("x-router-timing") === "1";
       begin(call, permit, request.signal);
       return await respond(call, router.generate(call, resolved.model), deps);

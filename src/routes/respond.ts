@@ -30,7 +30,7 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
   switch (answer.kind) {
     case "stream": {
       const headers = streamHeaders(call);
-      for (const [name, value] of answer.headers) headers[name] = value;
+      passOn(headers, answer.headers, call);
       return new Response(
         deps.clientStream(answer.source, () => call.leave()),
         { headers },
@@ -38,7 +38,7 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
     }
     case "text-stream": {
       const headers = streamHeaders(call);
-      for (const [name, value] of answer.headers) headers[name] = value;
+      passOn(headers, answer.headers, call);
       call.record.committedAt = deps.services.clock.now();
       return new Response(
         deps.clientStream(new WholeStream(call, answer.text), () => call.leave()),
@@ -52,6 +52,12 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
       return whole(call, answer.body, headers, answer.headers);
     }
   }
+}
+
+/** The engine's `x-ratelimit-*`, and over them those of the client's own key. */
+function passOn(headers: Record<string, string>, passed: Answer["headers"], call: Call): void {
+  for (const [name, value] of passed) headers[name] = value;
+  for (const [name, value] of call.limits) headers[name] = value;
 }
 
 /**
@@ -79,7 +85,7 @@ class WholeStream implements ClientSource {
 }
 
 function whole(call: Call, text: string, headers: Record<string, string>, passed: Answer["headers"]): Response {
-  for (const [name, value] of passed) headers[name] = value;
+  passOn(headers, passed, call);
   call.record.status = 200;
   const body = encoder.encode(text);
   call.record.bytesOut = body.length;
