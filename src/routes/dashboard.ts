@@ -28,7 +28,8 @@ export class DashboardRoutes {
   readonly page = (c: Context): Response => html(c, dashboardPage);
 
   readonly asset = (c: Context): Response => {
-    const asset = assets[c.req.param("file") ?? ""];
+    const name = c.req.param("file") ?? "";
+    const asset = Object.hasOwn(assets, name) ? assets[name] : undefined;
     return asset === undefined
       ? this.#error(c, new Failure("not_found", { status: 404, stage: "router", message: "No such route" }))
       : ownFile(c, asset.type, asset.text);

@@ -46,7 +46,8 @@ export function verdictOf(state: State, now: number): Verdict {
     : findings.some((finding) => finding.level === "warn")
       ? "warn"
       : "good";
-  if (level !== "good") return { level, title: "Serving, with trouble", findings };
+  if (level === "bad") return { level, title: "Serving, but failing", findings };
+  if (level === "warn") return { level, title: "Serving, with trouble", findings };
   return { level, title: "Serving", findings: [...findings, { level, text: allWell(state) }] };
 }
 

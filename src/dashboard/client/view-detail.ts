@@ -72,10 +72,7 @@ function facts(row: RequestRow): VNode {
     ["Code", row.code],
     ["Stage", row.stage],
     ["Late failure", late],
-    [
-      "Client was told",
-      row.finished === undefined ? undefined : row.failed === undefined ? row.status : toldClient(row),
-    ],
+    ["Client got", row.finished === undefined ? undefined : row.failed === undefined ? row.status : toldClient(row)],
     ["Attempts", row.attempts],
     ["Route", `${row.route}${row.stream ? ", stream" : ""}`],
     ["Model", row.model],

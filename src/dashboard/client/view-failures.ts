@@ -10,7 +10,7 @@ const COLUMNS = [
   ["Code", "code"],
   ["Stage", "stage"],
   ["Worker", "worker-name"],
-  ["Client was told", "told"],
+  ["Client got", "told"],
   ["Request", "request"],
 ] as const;
 
