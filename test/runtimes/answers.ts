@@ -32,18 +32,20 @@ export function event(data: string, name?: string): string {
 
 export const DONE = event("[DONE]");
 
-export type Pace = number | (string | Step)[];
+/** A write; a pause before the next; something to wait for before the next, so that order need not be left to time. */
+export type Part = string | Uint8Array | number | (() => Promise<unknown>);
 
-/** A stream of the given writes; a number between them is a pause before the next. */
-export function stream(parts: readonly (string | number | Uint8Array)[], ending: Script["ending"] = "clean"): Script {
+/** A stream of the given writes. */
+export function stream(parts: readonly Part[], ending: Script["ending"] = "clean"): Script {
   return { status: 200, headers: [["content-type", "text/event-stream; charset=utf-8"]], steps: steps(parts), ending };
 }
 
-function steps(parts: readonly (string | number | Uint8Array)[]): Step[] {
+function steps(parts: readonly Part[]): Step[] {
   const made: Step[] = [];
   let delayMs = 0;
   for (const part of parts) {
     if (typeof part === "number") delayMs += part;
+    else if (typeof part === "function") made.push({ bytes: "", wait: part });
     else {
       made.push({ bytes: part, delayMs });
       delayMs = 0;

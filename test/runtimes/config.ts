@@ -8,7 +8,7 @@ const SHORT = {
   idleMs: 1_000,
   totalMs: 2_000,
   tailMs: 1_500,
-  settleMs: 300,
+  settleMs: 600,
   shutdownMs: 1_500,
 };
 

@@ -76,7 +76,7 @@ export const flow: Scenario[] = [
           case 2: {
             const { answer } = ask("vl", {
               "vl-p": handedOff(pause),
-              "vl-d": stream([role(), delta(word), 30], "rst"),
+              "vl-d": stream([role(), delta(word), 30], "fin"),
             });
             await answer.done();
             expect(textOf(answer.events.filter((data) => !data.includes('"error"')))).toBe(word);

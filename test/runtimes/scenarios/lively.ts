@@ -60,7 +60,10 @@ export const lively: Scenario[] = [
   {
     name: "keepAliveMs: a failure after the first comment is a frame",
     async run({ askLively }) {
-      const { answer } = askLively("sg", { "sg-p": failing(400, "too long", [], 600), "sg-d": silentScript("hang") });
+      const { answer } = askLively("sg", {
+        "sg-p": async () => (await answer.head()) && failing(400, "too long"),
+        "sg-d": silentScript("hang"),
+      });
       await answer.done();
       expect([answer.status, answer.events.at(-1)]).toEqual([200, "[DONE]"]);
       expect(JSON.parse(answer.events.at(-2)!).error.message).toBe("too long");
