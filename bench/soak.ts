@@ -26,7 +26,7 @@ const CALM_MS = 25_000;
 /** What a router asks its engines at the start goes over connections that the engines close after five seconds. */
 const START_MS = 7_000;
 
-/** What a comparison of memory allows: share and megabytes. The heap is compared after collections, RSS is the system's and coarser. */
+/** What a comparison of memory allows: share and megabytes. Engines remember their last hand-offs (about 400 bytes a request, bounded): that is theirs, not the router's. The heap is compared after collections, RSS is the system's and coarser. */
 const HEAP = { share: 1.15, plusMb: 8 };
 const RSS = { share: 1.2, plusMb: 40 };
 /** Objects that may be more at the end than after warm-up: what caches and the runtime keep. */
