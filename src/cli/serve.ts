@@ -1,4 +1,5 @@
 import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
+import type { RouterServer } from "../runtime/server.ts";
 import { watchFile } from "../runtime/watch-file.ts";
 import { BatchedSink } from "../telemetry/batched-sink.ts";
 import type { ServeArguments } from "./arguments.ts";
@@ -12,7 +13,10 @@ const FLUSH_MS = 100;
 /** A response that was ended gets so long to reach its client before the process goes. */
 const LAST_WRITES_MS = 1_000;
 
-/** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM. */
+/** As for a bad configuration: nothing is listening (contract section 1). */
+const EXIT_NO_PORT = 1;
+
+/** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM, 1 when the address cannot be listened on. */
 export async function runServe({ args, env, output }: CommandContext & { args: ServeArguments }): Promise<number> {
   if ("Bun" in globalThis) raiseConnectionCap();
   const { config, secrets, warnings } = await loadServeConfig(args, env);
@@ -21,7 +25,15 @@ export async function runServe({ args, env, output }: CommandContext & { args: S
   const host = await runtimeHost();
   const router = host.createRouter({ config, secrets, sink: sink.push });
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  const server = await host.serve(router, { reusePort: args.reusePort });
+  let server: RouterServer;
+  try {
+    server = await host.serve(router, { reusePort: args.reusePort });
+  } catch (error) {
+    const { listen } = router.config;
+    clearInterval(flushing);
+    output.error(`cannot listen on ${bracketed(listen.host)}:${listen.port}: ${(error as Error).message}`);
+    return EXIT_NO_PORT;
+  }
   const reload = reloader(() => loadServeConfig(args, env), router, output.error);
   process.on("SIGHUP", () => void reload("SIGHUP"));
   const file = configFile(args, env);
