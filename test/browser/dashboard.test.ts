@@ -183,10 +183,10 @@ test("phone width needs no scrolling sideways, and shows the same", async () => 
 
 /** A few of what a night has; by number of the request. */
 const FAULTS: Readonly<Record<number, { prefill?: string; decode?: string }>> = {
-  9: { prefill: "reset@380ms" },
-  16: { decode: "cut@6" },
-  22: { prefill: "status:500@260ms" },
-  29: { decode: "status:500" },
+  26: { prefill: "reset@380ms" },
+  28: { decode: "cut@6" },
+  33: { prefill: "status:500@260ms" },
+  31: { decode: "status:500" },
 };
 
 test("a sick worker is named, with since when, and the page stays with the router while it is told", async () => {

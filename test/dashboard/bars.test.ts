@@ -53,6 +53,11 @@ test("a failure stands on the lane of the leg that failed", () => {
   expect(barsOf(row({ failed: "router" }), 0).broken).toEqual({ lane: "both", at: 600, late: false });
 });
 
+test("a decode that refused had no hand-off, although prefill's leg has an end", () => {
+  const refused = row({ failed: "decode", firstToken: undefined, prefillDone: 4, decodeSent: 1, finished: 4 });
+  expect(barsOf(refused, 0).handoff).toBeUndefined();
+});
+
 test("an aggregated request has one lane and no hand-off", () => {
   const bars = barsOf(row({ prefill: "", prefillSent: undefined, prefillDone: undefined, path: "aggregated" }), 0);
   expect(bars.prefill).toEqual([]);
@@ -62,5 +67,5 @@ test("an aggregated request has one lane and no hand-off", () => {
 test("the scale is a round number, and one request that hung does not press the others flat", () => {
   expect(scaleOf([])).toBe(1_000);
   expect(scaleOf([430, 700])).toBe(800);
-  expect(scaleOf([...new Array<number>(99).fill(500), 60_000])).toBe(1_000);
+  expect(scaleOf([...new Array<number>(99).fill(500), 60_000])).toBe(800);
 });

@@ -50,6 +50,8 @@ function handoffAt(row: RequestRow): number | undefined {
   // A tail that failed has an end too, but what decode had it had before that.
   if (failed === "late") return firstToken;
   if (failed === "prefill" || prefillDone === undefined) return undefined;
+  // Both legs at once: prefill's leg was only taken down with decode's.
+  if (failed !== undefined && firstToken === undefined && prefillDone > decodeSent) return undefined;
   return Math.max(decodeSent, Math.min(prefillDone, firstToken ?? prefillDone));
 }
 
@@ -77,11 +79,11 @@ export function scaleOf(ends: readonly number[]): number {
   const sorted = [...ends].sort((a, b) => a - b);
   const most = sorted[Math.ceil(sorted.length * 0.9) - 1]!;
   const longest = sorted.at(-1)!;
-  return roundUp(Math.min(longest, most * 2));
+  return roundUp(Math.min(longest, most * 1.5));
 }
 
 function roundUp(ms: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, ms)));
-  for (const step of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (ms <= step * power * 1.0001) return step * power;
+  for (const step of [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]) if (ms <= step * power * 1.0001) return step * power;
   return ms;
 }

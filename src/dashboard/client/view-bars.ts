@@ -7,13 +7,18 @@ export function barsView(row: RequestRow, elapsed: number, scale: number): VNode
   const bars = barsOf(row, elapsed);
   const at = (ms: number): string => `${Math.min(100, (100 * ms) / scale).toFixed(2)}%`;
   const piece = (lane: string, { kind, from, to }: Piece): VNode =>
-    h("i", { class: `piece ${kind}`, "data-lane": lane, style: { left: at(from), width: width(from, to, scale) } });
+    h("i", {
+      class: `piece ${kind}`,
+      "data-lane": lane,
+      "data-live": to === elapsed,
+      style: { left: at(from), width: width(from, to, scale) },
+    });
   const { broken, handoff } = bars;
   const brokenIn = (lane: string): VNode | false =>
     broken !== undefined &&
     (broken.lane === lane || (broken.lane === "both" && lane === "decode")) &&
     h("b", { class: broken.late ? "broken late" : "broken", style: { left: at(broken.at) } }, broken.late ? "◆" : "✕");
-  return h("span", { class: "bars", "data-running": row.finished === undefined, "aria-hidden": "true" }, [
+  return h("span", { class: "bars", "aria-hidden": "true" }, [
     h("i", { class: "whole", style: { width: at(row.finished ?? elapsed) } }),
     h("span", { class: "lane" }, [...bars.prefill.map((part) => piece("prefill", part)), brokenIn("prefill")]),
     h("span", { class: "lane" }, [...bars.decode.map((part) => piece("decode", part)), brokenIn("decode")]),
