@@ -36,20 +36,12 @@ describe("exit codes", () => {
 
   test("1 for a port that is taken, naming it, without a stack trace", () => {
     const other = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+    const { port } = other;
     const workers = ["--prefill", "http://127.0.0.1:1", "--decode", "http://127.0.0.1:2"];
-    const { code, out, err } = cli([
-      "serve",
-      "--engine",
-      "sglang",
-      "--model",
-      "m",
-      ...workers,
-      "--port",
-      String(other.port),
-    ]);
+    const { code, out, err } = cli(["serve", "--engine", "sglang", "--model", "m", ...workers, "--port", String(port)]);
     other.stop(true);
     expect([code, out]).toEqual([1, ""]);
-    expect(err).toStartWith(`cannot listen on 127.0.0.1:${other.port}: `);
+    expect(err).toStartWith(`cannot listen on 127.0.0.1:${port}: `);
     expect(err).not.toContain("    at ");
   });
 
