@@ -25,6 +25,7 @@ export function plainConfig(engines: Engines): Record<string, unknown> {
       model("tr", "trtllm", { prefill: [engines.url("tr-p")], decode: [engines.url("tr-d")] }),
       model("agg", "openai", { workers: [engines.url("agg")] }),
       model("once", "sglang", { prefill: [engines.url("once-p")], decode: [engines.url("once-d")] }),
+      model("no-deaf", "vllm", { prefill: [engines.deaf.url], decode: [engines.url("vl-d")] }),
       model("no-prefill", "sglang", { prefill: [NOBODY], decode: [engines.url("sg-d")] }),
       model("no-decode", "sglang", { prefill: [engines.url("sg-p")], decode: [NOBODY] }),
     ],

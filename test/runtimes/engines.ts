@@ -1,5 +1,6 @@
 import { type SimulatorServer, serveHandler } from "../../src/runtime/simulator-tcp.ts";
 import { jsonScript, type Script, type SimRequest, silentScript } from "../../src/simulator/script.ts";
+import { DeafWorker } from "./deaf.ts";
 
 /** One request as an engine saw it. */
 export interface Seen {
@@ -47,11 +48,13 @@ export class Engines {
   #count = 0;
   /** Answers to probes, by engine. */
   readonly health = new Map<string, number>();
+  readonly deaf = new DeafWorker();
 
   async start(): Promise<this> {
     for (const name of ENGINES) {
       this.#servers.set(name, await serveHandler((request) => this.#handle(name, request), { idleCloseMs: 5_000 }));
     }
+    await this.deaf.start();
     return this;
   }
 
@@ -72,6 +75,7 @@ export class Engines {
   }
 
   async stop(): Promise<void> {
+    this.deaf.stop();
     await Promise.all([...this.#servers.values()].map((server) => server.close()));
   }
 

@@ -17,6 +17,15 @@ export const deadlines: Scenario[] = [
     },
   },
   {
+    name: "connectMs: a worker whose connection never opens is unreachable, long before prefillMs",
+    async run({ ask }) {
+      const { answer } = ask("no-deaf", {});
+      await answer.done();
+      expect([answer.status, answer.error.code]).toEqual([502, "prefill_unreachable"]);
+      expect(answer.endedAt - answer.startedAt).toBeGreaterThan(900);
+    },
+  },
+  {
     name: "idleMs: silence in mid-stream ends with a frame, comments are silence",
     async run({ ask }) {
       const comments = Array.from({ length: 20 }, () => [200, ": still here\n\n"]).flat();
@@ -57,7 +66,6 @@ export const deadlines: Scenario[] = [
       await eventually("the tail is cut", () => seen("sg-p")[0]!.leftAt > 0, 5_000);
       const outlived = seen("sg-p")[0]!.leftAt - answer.endedAt;
       expect(outlived).toBeGreaterThan(1_200);
-      expect(outlived).toBeLessThan(4_000);
     },
   },
   {

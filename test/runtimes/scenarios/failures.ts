@@ -60,7 +60,7 @@ export const failures: Scenario[] = [
     async run({ ask }) {
       const { answer, seen } = ask("sg", {
         "sg-p": after(
-          () => eventually("decode is done", () => seen("sg-d")[0]?.endedAt !== 0),
+          () => eventually("decode is done", () => (seen("sg-d")[0]?.endedAt ?? 0) > 0),
           json(whole("A", "abort"), 50),
         ),
         "sg-d": words("one", 20),

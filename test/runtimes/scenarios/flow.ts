@@ -76,7 +76,7 @@ export const flow: Scenario[] = [
           case 2: {
             const { answer } = ask("vl", {
               "vl-p": handedOff(pause),
-              "vl-d": stream([role(), delta(word), 30], "fin"),
+              "vl-d": stream([role(), delta(word), () => answer.saw(word)], "fin"),
             });
             await answer.done();
             expect(textOf(answer.events.filter((data) => !data.includes('"error"')))).toBe(word);
@@ -97,7 +97,7 @@ export const flow: Scenario[] = [
         }
       });
       await Promise.all(all);
-      await eventually("no worker is loaded", async () => !(await loaded(get)), 8_000);
+      await eventually("no worker is loaded, no request in progress", async () => !(await loaded(get)), 8_000);
     },
   },
 ];
@@ -105,7 +105,7 @@ export const flow: Scenario[] = [
 /** Whether a scrape shows a worker with legs. Other scenarios run beside this one, and end. */
 async function loaded(get: (path: string) => Promise<{ text: string }>): Promise<boolean> {
   const { text } = await get("/metrics");
-  const gauges = [...text.matchAll(/^prefill_router_worker_in_flight\{.*\} (\d+)$/gm)];
+  const gauges = [...text.matchAll(/^prefill_router_(?:worker_in_flight|requests_in_progress)(?:\{.*\})? (\d+)$/gm)];
   if (gauges.length === 0) throw new Error("No gauge of the workers' load");
   return gauges.some(([, value]) => Number(value) > 0);
 }
