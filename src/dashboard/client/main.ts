@@ -1,4 +1,3 @@
-import type { Update } from "../update.ts";
 import { Connection } from "./connection.ts";
 import { emptyState, newestFirst, take } from "./state.ts";
 import { isDark, startTheme, switchTheme } from "./theme.ts";
@@ -14,6 +13,8 @@ import { h, patch } from "./vnode.ts";
 
 /** Running bars grow between two events. */
 const REDRAW_MS = 250;
+/** Otherwise what changes with time alone changes with the events, two a second, unless none comes. */
+const SILENT_MS = 1_000;
 const COLORS: Record<Level, string> = { good: "2fae74", warn: "d99a1c", bad: "e5484d", unknown: "8b93a7" };
 
 const main = byId("main");
@@ -24,21 +25,14 @@ const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")!;
 let state = emptyState();
 const choice: ListChoice = { filter: "all", search: "", focused: undefined };
 let keyForm: "hidden" | "wanted" | "wrong" = "hidden";
-/** While somebody reads, nothing moves: updates wait until they go on. */
-let paused = false;
-let waiting: Update[] = [];
+/** While somebody reads, nothing moves: no stream is open, and time stands still since then. 0 = not paused. */
+let pausedAt = 0;
 let open: { key: number | undefined; id: string } | undefined;
 let iconOf: Level | undefined;
 
 const connection = new Connection({
   update(update) {
     if (update.router !== undefined) keyForm = "hidden";
-    if (paused) {
-      // The first event of a new connection holds everything, so nothing before it matters.
-      if (update.router !== undefined) waiting = [];
-      waiting.push(update);
-      return;
-    }
     take(state, update, Date.now());
     openFromAddress();
     render();
@@ -67,14 +61,14 @@ dialog.addEventListener("close", closed);
 addEventListener("hashchange", openFromAddress);
 
 function render(): void {
-  const now = Date.now();
+  const now = pausedAt || Date.now();
   const routerNow = now + state.clockOffset;
   const keyed = connection.hasKey && keyForm === "hidden";
   patch(tools, [
     keyForm === "hidden" &&
       h(
         "button",
-        { type: "button", "data-tool": "pause", "aria-pressed": String(paused), key: "pause", title: "Key: p" },
+        { type: "button", "data-tool": "pause", "aria-pressed": String(pausedAt > 0), key: "pause", title: "Key: p" },
         "Pause",
       ),
     h("button", { type: "button", "data-tool": "theme", key: "theme" }, isDark() ? "Light" : "Dark"),
@@ -85,8 +79,7 @@ function render(): void {
     patch(main, [keyView(keyForm === "wrong")]);
     return;
   }
-  // What is paused is not silent.
-  const verdict = verdictOf(state, paused ? state.heardAt || now : now);
+  const verdict = verdictOf(state, now);
   show(verdict.level, verdict.title);
   const rows = newestFirst(state);
   patch(main, [
@@ -99,7 +92,9 @@ function render(): void {
 }
 
 function redraw(): void {
-  if (!paused && !document.hidden) render();
+  if (pausedAt > 0 || document.hidden) return;
+  const silent = Date.now() - state.heardAt > SILENT_MS;
+  if (silent || [...state.requests.values()].some((row) => row.finished === undefined)) render();
 }
 
 function show(level: Level, title: string): void {
@@ -111,7 +106,7 @@ function show(level: Level, title: string): void {
 
 function lookOrLookAway(): void {
   if (document.hidden) connection.close();
-  else if (keyForm === "hidden") connection.open();
+  else if (keyForm === "hidden" && pausedAt === 0) connection.open();
 }
 
 function clicked(event: MouseEvent): void {
@@ -143,11 +138,9 @@ function submitted(event: SubmitEvent): void {
 }
 
 function switchPause(): void {
-  paused = !paused;
-  if (paused) return;
-  const now = Date.now();
-  for (const update of waiting) take(state, update, now);
-  waiting = [];
+  pausedAt = pausedAt === 0 ? Date.now() : 0;
+  if (pausedAt > 0) connection.close();
+  else connection.open();
 }
 
 function openDetail(key: number): void {
