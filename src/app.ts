@@ -21,6 +21,8 @@ const GENERATION: readonly (readonly [Api, string])[] = [
   ["generate", "/generate"],
 ];
 
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
 /** The routes of contract section 3, and nothing else: what is not listed is 404 and reaches no worker. */
 export function createApp(deps: RouteDeps): Hono {
   const app = new Hono();
@@ -65,7 +67,8 @@ export function createApp(deps: RouteDeps): Hono {
 
   function route(method: "GET" | "POST", path: string, handler: (c: Context) => Response | Promise<Response>): void {
     app.on(method, path, handler);
-    app.all(path, function methodNotAllowed(c) {
+    // Not `all`: with a second handler on its path Hono runs the first through its middleware chain, which costs 2 µs a request.
+    app.on(without(method), path, function methodNotAllowed(c) {
       const failure = new Failure("method_not_allowed", {
         status: 405,
         stage: "router",
@@ -78,4 +81,9 @@ export function createApp(deps: RouteDeps): Hono {
   function refuse(c: Context, failure: Failure, headers: Record<string, string> = {}): Response {
     return errorResponse(failure, { requestId: requestId(c.req.raw.headers), headers, mask });
   }
+}
+
+/** The other methods; Hono answers HEAD where there is a GET. */
+function without(method: string): string[] {
+  return METHODS.filter((other) => other !== method);
 }

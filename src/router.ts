@@ -10,7 +10,7 @@ import { countPrompts, countSamples } from "./engines/sequences.ts";
 import { Failure } from "./errors/failure.ts";
 import { fanOut } from "./fanout/fan-out.ts";
 import { type Parts, partsOf, refuseParts } from "./fanout/parts.ts";
-import { newSpanId } from "./telemetry/ids.ts";
+import { newTraceId } from "./telemetry/ids.ts";
 import type { RouterPath } from "./telemetry/record.ts";
 import { choose } from "./workers/choose.ts";
 import type { Model } from "./workers/fleet.ts";
@@ -96,7 +96,7 @@ export class Router {
       if (choice.refusal === "endpoint") return refused ?? notSplittable(call.request.path);
       return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode");
     }
-    const id = newSpanId() + newSpanId();
+    const id = newTraceId();
     if (choice.path === "disaggregated") return partsOf(call.request) ?? this.#splitIn(pool, call, tries, id);
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
     const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries.onlyOthers);

@@ -67,7 +67,7 @@ export class DecodeSide {
     if (task === undefined || task.outcome?.ok === true) this.#limitFirstToken();
     const response = await this.#open();
     const type = response.headers.get("content-type") ?? "";
-    if (type.includes("json")) return this.#answerWhole(response, type);
+    if (type.includes("json")) return await this.#answerWhole(response);
     this.leg.attach(response);
     const { timeouts, limits, lateFailure } = services.config;
     const relay = new DecodeRelay({
@@ -97,8 +97,7 @@ export class DecodeSide {
 
   async buffered(): Promise<Answer> {
     this.#limitTotal();
-    const response = await this.#open();
-    return this.#answerWhole(response, response.headers.get("content-type") ?? "");
+    return await this.#answerWhole(await this.#open());
   }
 
   /** Prefill has ended well. */
@@ -106,7 +105,7 @@ export class DecodeSide {
     if (this.#o.call.request.stream && this.relay?.committed !== true) this.#limitFirstToken();
   }
 
-  async #answerWhole(response: Response, type: string): Promise<Answer> {
+  async #answerWhole(response: Response): Promise<Answer> {
     const { call, services, wait } = this.#o;
     const { api } = call.request;
     let text: string;
@@ -130,13 +129,15 @@ export class DecodeSide {
         status: 502,
         stage: "decode",
         kind: "content",
-        message: type.includes("event-stream")
+        message: response.headers.get("content-type")?.includes("event-stream")
           ? "The decode worker answered a buffered request with an event stream"
           : "The decode worker's answer is not JSON",
       });
     }
     this.#answered = true;
-    const tail = this.#o.tail ?? (await this.#settle());
+    const { task } = this.#o;
+    if (task?.outcome === null) await this.#settle(task);
+    const tail = this.#o.tail ?? this.#settledTail();
     const body = editAnswer(call.request, text, tail);
     usageOf(call.record, text, api);
     this.#o.ended(undefined);
@@ -146,27 +147,30 @@ export class DecodeSide {
   }
 
   /** A finished answer waits for an unsettled tail, at most `settleMs` (input logprobs: as long as prefill takes). */
-  async #settle(): Promise<PrefillTail | undefined> {
-    const { task, services, wait, call } = this.#o;
-    if (task === undefined) return undefined;
+  async #settle(task: PrefillTask): Promise<void> {
+    const { services, wait, call } = this.#o;
     const { settleMs } = services.config.timeouts;
-    const since = services.clock.now();
     const needed = call.request.wantsInputLogprobs;
-    if (task.outcome === null && (settleMs > 0 || needed)) {
-      await wait.wait(
-        new Promise<void>((resolve) => {
-          const stop = needed ? nothing : services.clock.after(settleMs, resolve);
-          task.onSettled(() => {
-            stop();
-            resolve();
-          });
-        }),
-      );
-      const ms = services.clock.now() - since;
-      call.record.settleWaitMs = ms;
-      services.telemetry.metrics.settleWait(ms);
-    }
-    const outcome = task.outcome;
+    if (settleMs <= 0 && !needed) return;
+    const since = services.clock.now();
+    await wait.wait(
+      new Promise<void>((resolve) => {
+        const stop = needed ? nothing : services.clock.after(settleMs, resolve);
+        task.onSettled(() => {
+          stop();
+          resolve();
+        });
+      }),
+    );
+    const ms = services.clock.now() - since;
+    call.record.settleWaitMs = ms;
+    services.telemetry.metrics.settleWait(ms);
+  }
+
+  /** What prefill's tail held, as far as it is known now. Throws prefill's Failure. */
+  #settledTail(): PrefillTail | undefined {
+    const { task, services, call } = this.#o;
+    const outcome = task?.outcome ?? null;
     if (outcome === null) return undefined;
     if (outcome.ok) return outcome.tail;
     const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);

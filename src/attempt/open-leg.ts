@@ -18,12 +18,10 @@ export function openLeg(
   const span = services.telemetry.newLegSpan(record);
   if (role === "prefill") record.prefillSpanId = span;
   else record.decodeSpanId = span;
-  const headers: Record<string, string> = {
-    ...call.outgoing,
-    ...request.headers,
-    "x-request-id": id,
-    ...legTrace(record, span),
-  };
+  const headers: Record<string, string> = { ...call.outgoing };
+  if (request.headers !== undefined) Object.assign(headers, request.headers);
+  headers["x-request-id"] = id;
+  legTrace(record, span, headers);
   if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
   return new Leg({
     role,

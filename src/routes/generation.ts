@@ -44,7 +44,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
     let permit: Permit | undefined;
     let call: Call | undefined;
     try {
-      const client = await keys.client(headers);
+      const client = keys.open ? undefined : await keys.client(headers);
       if (client !== undefined) record.clientKey = client.name;
       const admitted = admit(admission, headers, request.signal);
       permit = admitted instanceof Promise ? await admitted : admitted;

@@ -10,20 +10,16 @@ const encoder = new TextEncoder();
 /** Awaits a call's answer and turns it into the response. Rejects with a Failure as long as no status is promised. */
 export async function respond(call: Call, pending: Promise<Answer>, deps: RouteDeps): Promise<Response> {
   const { keepAliveMs } = deps.services.config.timeouts;
-  if (keepAliveMs > 0 && call.request.stream) {
-    const { clock, telemetry } = deps.services;
-    const early = await within(pending, keepAliveMs, clock);
-    if (early === undefined) {
-      call.record.status = 200;
-      const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
-      return new Response(
-        deps.clientStream(source, () => call.leave()),
-        { headers: streamHeaders(call) },
-      );
-    }
-    return toResponse(call, early, deps);
-  }
-  return toResponse(call, await pending, deps);
+  if (keepAliveMs === 0 || !call.request.stream) return toResponse(call, await pending, deps);
+  const { clock, telemetry } = deps.services;
+  const early = await within(pending, keepAliveMs, clock);
+  if (early !== undefined) return toResponse(call, early, deps);
+  call.record.status = 200;
+  const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
+  return new Response(
+    deps.clientStream(source, () => call.leave()),
+    { headers: streamHeaders(call) },
+  );
 }
 
 function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {

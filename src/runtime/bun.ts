@@ -6,10 +6,9 @@ import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAd
 export * from "../index.ts";
 
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
-const OWN_LIMITS = { timeout: false, proxy: false, redirect: "manual" } as const;
-
 export const bunTransport: Transport = {
-  fetch: (url, request) => fetch(url, { ...request, ...OWN_LIMITS } as unknown as RequestInit),
+  fetch: (url, { method, headers, body, signal }) =>
+    fetch(url, { method, headers, body, signal, timeout: false, proxy: false, redirect: "manual" } as RequestInit),
   connects: connectsTo,
 };
 
