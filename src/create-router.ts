@@ -72,6 +72,8 @@ export interface PrefillRouter {
 
 /** So many probes at a time ride on a request: where connections are few (Workers: six) the legs come first. */
 const TEND_WITH_REQUEST = 2;
+/** Requests that come sooner after the last one that probes rode on carry none. */
+const TEND_EVERY_MS = 100;
 
 /** Throws a `ConfigError` that names the field. Starts nothing: no timer, no request, no randomness, so a Worker may call it at start. */
 export function createRouter(options: RouterOptions): PrefillRouter {
@@ -115,6 +117,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const ownBackground = new PromiseSet();
   const calls = new Set<Running>();
   let down = false;
+  let tendAgainAt = Number.NEGATIVE_INFINITY;
   telemetry.observeFleet(() => observeFleet(fleet, admission, clock.now()));
   const router = new Router(services);
   const keys = new KeyRing(secrets.clientKeys, secrets.adminKey);
@@ -170,6 +173,9 @@ export function createRouter(options: RouterOptions): PrefillRouter {
 
   /** Not in the request's own tick: its legs leave first. */
   function tendWith(port: BackgroundPort): void {
+    const now = clock.now();
+    if (now < tendAgainAt) return;
+    tendAgainAt = now + TEND_EVERY_MS;
     port.run(new Promise<void>((resolve) => clock.after(0, resolve)).then(() => control.tend(TEND_WITH_REQUEST)));
   }
 

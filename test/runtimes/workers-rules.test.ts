@@ -145,6 +145,41 @@ describe("Workers' rules", () => {
     expect(router.active()).toBe(0);
   });
 
+  test("probes ride on requests, two at a time, after the legs, and reach every worker in the end", async () => {
+    const names = Array.from({ length: 9 }, (_, i) => ({ name: `d${i}`, url: `http://d${i}` }));
+    const pool = { engine: "vllm", prefill: [{ name: "p", url: "http://p" }], decode: names };
+    const config = { models: [{ id: "m", pools: [pool] }], health: { intervalMs: 60_000, path: "/health" } };
+    const handoff = {
+      do_remote_prefill: true,
+      remote_block_ids: [[1]],
+      remote_engine_id: "e",
+      remote_request_id: "r",
+      remote_host: "h",
+      remote_port: 1,
+    };
+    const probed = new Set<string>();
+    let legs = 0;
+    const early: string[] = [];
+    const { edge, router } = onEdge(async (url, { method }) => {
+      if (method === "GET") {
+        if (legs === 0) early.push(url);
+        probed.add(url);
+        return json("{}");
+      }
+      legs += 1;
+      return url.startsWith("http://p/") ? json(whole("A", "length", { kv_transfer_params: handoff })) : stream(GOOD);
+    }, config);
+    const counts: number[] = [];
+    for (let round = 0; round < 6; round++) {
+      legs = 0;
+      const before = probed.size;
+      expect((await edge.serve(router, request())).text).toBe(GOOD);
+      await edge.advance(150);
+      counts.push(probed.size - before);
+    }
+    expect([counts, early, edge.violations]).toEqual([[2, 2, 2, 2, 2, 0], [], []]);
+  });
+
   test("making a router starts nothing: no timer, no randomness, no hash, no request", () => {
     const spies = [
       spyOn(globalThis, "setTimeout"),
