@@ -100,6 +100,8 @@ export class Wire {
 export interface EngineOptions {
   /** Idle connections are closed after this long, as uvicorn does; absent = never. */
   idleCloseMs?: number;
+  /** Requests without this `x-cell` are somebody else's, who had this port before: ports are used again, on a busy machine at once. */
+  cell?: string;
 }
 
 /** An engine that plays a script per request over `node:net`. */
@@ -159,7 +161,7 @@ function listen(server: Server): Promise<number> {
   });
 }
 
-function serve(socket: Socket, engine: ScriptedEngine, play: Play, { idleCloseMs }: EngineOptions): void {
+function serve(socket: Socket, engine: ScriptedEngine, play: Play, { idleCloseMs, cell }: EngineOptions): void {
   const reader = new RequestReader();
   let current: Exchange | undefined;
   let requests = 0;
@@ -188,6 +190,10 @@ function serve(socket: Socket, engine: ScriptedEngine, play: Play, { idleCloseMs
     if (request.method === "GET") {
       socket.write("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
       rest();
+      return;
+    }
+    if (cell !== undefined && request.headers.get("x-cell") !== cell) {
+      socket.destroy();
       return;
     }
     const exchange: Exchange = {

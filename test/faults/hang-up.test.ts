@@ -223,7 +223,7 @@ async function hangUp(stage: Stage, how: "close" | "reset"): Promise<void> {
       client.hangUp(how);
       await atRest(server, [prefill, decode], 3_000);
       const took = performance.now() - left;
-      expect(took).toBeLessThan(CLOSED_MS + stalls.longestSince(left));
+      expect(took).toBeLessThan(CLOSED_MS + stalls.lostSince(left));
     }
     for (const { breaker } of workersOf(server)) expect(breaker.failures).toBe(0);
   } finally {

@@ -20,6 +20,7 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
   const { mode, api, stream, leg, fault, phase } = cell;
   const verdict = expected(cell);
   const reached = { answers: signal(), finish: signal(), everything: signal() };
+  const ours = { cell: crypto.randomUUID() };
   const begun = signal();
   const over = signal();
   const prefillFault = leg === "prefill" ? fault : undefined;
@@ -36,7 +37,7 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
       // What decode has said must have reached the client: a runtime may drop bytes that a broken end overtakes.
       return wire.until(begun.promise);
     });
-  });
+  }, ours);
   const prefill = await ScriptedEngine.start(async function prefill(wire) {
     if (cell.prefillOpen) return await wire.silence();
     if (mode === "sglang" && prefillFault !== undefined) {
@@ -46,7 +47,7 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
       if (phase !== "early") await wire.pause(40);
     }
     await playPrefill(wire, mode, api, prefillFault);
-  });
+  }, ours);
   const dead = fault.point === "connect" ? deadUrl : undefined;
   const server = serve(
     cell,
@@ -54,7 +55,12 @@ export async function runCell(cell: Cell): Promise<string | undefined> {
     (leg === "decode" ? dead : undefined) ?? decode.url,
   );
   try {
-    const client = new RawClient({ port: server.port, path: paths[api], body: requestBody(api, stream) });
+    const client = new RawClient({
+      port: server.port,
+      path: paths[api],
+      body: requestBody(api, stream),
+      headers: { "x-cell": ours.cell },
+    });
     void client.until(1).then(begun.resolve);
     const seen = await client.answer(8_000);
     over.resolve();

@@ -1,4 +1,4 @@
-/** Knows when the process itself stood still: a busy machine, a long garbage collection. */
+/** Knows for how long the process itself stood still: a busy machine, a long garbage collection. */
 export class Stalls {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #stalls: { at: number; ms: number }[] = [];
@@ -8,16 +8,20 @@ export class Stalls {
     this.#timer = setInterval(() => {
       const now = performance.now();
       const late = now - this.#last - everyMs;
-      if (late > everyMs) this.#stalls.push({ at: now, ms: late });
+      if (late > 1) this.#stalls.push({ at: now, ms: late });
       this.#last = now;
     }, everyMs);
   }
 
-  /** The longest standstill that ended after `from`, in milliseconds. */
-  longestSince(from: number): number {
-    let longest = performance.now() - this.#last;
-    for (const { at, ms } of this.#stalls) if (at > from && ms > longest) longest = ms;
-    return longest;
+  /** The milliseconds by which timers have been late since `from`, all together. */
+  lostSince(from: number): number {
+    let lost = Math.max(0, performance.now() - this.#last);
+    for (let at = this.#stalls.length - 1; at >= 0; at--) {
+      const stall = this.#stalls[at]!;
+      if (stall.at < from) break;
+      lost += stall.ms;
+    }
+    return lost;
   }
 
   stop(): void {
