@@ -29,6 +29,13 @@ export interface Handoff {
 /** The longest a decode leg is kept open for a client that has left, only so that the KV blocks are released (contract section 6). */
 const RELEASE_MS = 2_000;
 
+/**
+ * A one-token leg that is aborted in its prompt's last step ends as if it had not been: the engine then keeps its blocks for a decode that
+ * never comes, until their lease ends (30 s; on a real vLLM pair one hang-up of six during prefill, none with this wait). A longer
+ * prefill is cut after it; `deferred` waits for any.
+ */
+const LAST_STEP_MS = 50;
+
 /** One try at answering a split request: one prefill worker, one decode worker, one set of ids. */
 export class SplitAttempt {
   readonly #services: Services;
@@ -265,7 +272,7 @@ export class SplitAttempt {
   }
 
   /**
-   * Closes what is open. `anytime`: now. `deferred`: both legs stay until decode's first event (buffered: prefill's end), at most
+   * Closes what is open. `anytime`: now (a prefill that runs first and alone: see `LAST_STEP_MS`). `deferred`: both legs stay until decode's first event (buffered: prefill's end), at most
    * `tailMs`. A hand-off that prefill has given always reaches decode (sequential modes), for that is what releases the blocks.
    */
   #tearDown(why: Failure | ClientGone): void {
@@ -306,13 +313,16 @@ export class SplitAttempt {
     if (this.#decodeSide === undefined) this.#decode.release();
   }
 
-  /** `anytime` closes prefill at once; its answer may have come in this very tick, and then there are blocks to release all the same. */
+  /**
+   * Prefill runs for nobody. `deferred` waits for its answer as long as a tail may; `anytime` as long as the engine's last step may take,
+   * in which it cannot be stopped. A hand-off that comes is released.
+   */
   #releaseWhenGiven(): void {
     const { clock, config } = this.#services;
     const leg = this.#prefillLeg!;
     const { tailMs } = config.timeouts;
-    const waits = this.#pool.cancel === "deferred" && tailMs > 0;
-    const stop = waits ? clock.after(tailMs, () => leg.close("client")) : nothing;
+    const wait = this.#pool.cancel === "deferred" ? tailMs : Math.min(tailMs, LAST_STEP_MS);
+    const stop = wait > 0 ? clock.after(wait, () => leg.close("client")) : nothing;
     const given = this.#completion!.then(
       (completion) => {
         stop();
@@ -327,7 +337,7 @@ export class SplitAttempt {
       },
     );
     this.#call.background.run(given);
-    if (!waits) leg.close("client");
+    if (wait <= 0) leg.close("client");
   }
 
   /** The release request: decode's body cut to one token, closed at its answer, after two seconds at the latest. */

@@ -23,8 +23,8 @@ export function refuseVllm(request: GenerationRequest): Failure | undefined {
     if (limit !== undefined && limit < 1) return badRequest(param, `"${param}" is ${limit}, expected at least 1`);
   }
   if (api !== "chat" && api !== "completions") return undefined;
-  // A chat's echo makes the engine compute the prompt's logprobs, asked for or not: decode then computes the whole prompt again and
-  // leaves prefill's blocks where they are (seen on a real pair).
+  // A chat's echo makes the engine compute the prompt's logprobs, asked for or not: decode then computes the whole prompt again (seen on a
+  // real pair).
   if (api === "chat" && asksEcho(doc)) return refuseMember("echo");
   if (stream && asksPromptLogprobs(doc) && readNumber(doc, "prompt_logprobs") !== 0) {
     return badRequest("prompt_logprobs", '"prompt_logprobs" are not available with "stream": true');

@@ -207,15 +207,45 @@ describe("prefill first (vLLM, NIXL)", () => {
     expect(sent()).toEqual(["p1"]);
   });
 
-  test("anytime: who leaves while prefill runs closes it, and decode is never called", async () => {
-    const { at, ask, sent, load } = handRouter({ engine: "vllm" });
+  test("anytime: who leaves while prefill runs closes it once its last step would be over, and decode is never called", async () => {
+    const { at, ask, sent, load, clock } = handRouter({ engine: "vllm" });
+    const { leave } = ask();
+    await settled();
+    leave();
+    clock.advance(49);
+    await settled();
+    expect(at("p1").closed).toBe(false);
+    clock.advance(1);
+    await settled();
+    expect(at("p1").closed).toBe(true);
+    expect(sent()).toEqual(["p1"]);
+    expect(load()).toBe(0);
+  });
+
+  test("anytime: an answer of that last step is released: the engine would keep its blocks for 30 s", async () => {
+    const { at, ask, sent, load, clock, counter } = handRouter({ engine: "vllm" });
+    const { leave } = ask();
+    await settled();
+    leave();
+    clock.advance(40);
+    at("p1").whole(nixlAnswer());
+    await settled();
+    expect(sent()).toEqual(["p1", "d1"]);
+    expect(JSON.parse(at("d1").body)).toMatchObject({ max_tokens: 1, stream: false });
+    expect(counter("handoffs_released_total")).toBe(1);
+    at("d1").whole("{}");
+    await settled();
+    expect(load()).toBe(0);
+  });
+
+  test("tailMs 0: prefill is closed with the response", async () => {
+    const { at, ask, sent } = handRouter({ engine: "vllm" }, { timeouts: { tailMs: 0 } });
     const { leave } = ask();
     await settled();
     leave();
     await settled();
     expect(at("p1").closed).toBe(true);
     expect(sent()).toEqual(["p1"]);
-    expect(load()).toBe(0);
   });
 
   test("anytime: a hand-off that crosses the hang-up is released, once", async () => {
