@@ -48,6 +48,7 @@ export function createApp(deps: RouteDeps): Hono {
   const workers = new WorkerRoutes({
     control: deps.control,
     keys: deps.keys,
+    clock: deps.services.clock,
     rejected: (code) => deps.services.telemetry.metrics.rejected(code),
     mask,
   });

@@ -1,5 +1,5 @@
-import { rawValue, readBoolean, readNumber, readValue } from "../json/member.ts";
-import type { JsonObject } from "../json/scan.ts";
+import { findMember, rawValue, readBoolean, readNumber } from "../json/member.ts";
+import { eachElement, type JsonObject } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 
 /**
@@ -9,12 +9,24 @@ import type { Api } from "../sse/api.ts";
  */
 export function asksInputLogprobs(api: Api, doc: JsonObject): boolean {
   if (api === "generate") {
-    const asked = readValue(doc, "return_logprob");
-    const given = Array.isArray(asked) ? asked.includes(true) : asked === true;
-    return given && readNumber(doc, "logprob_start_len") !== -1;
+    return isTrueOrHasTrue(doc, "return_logprob") && readNumber(doc, "logprob_start_len") !== -1;
   }
   if (api !== "chat" && api !== "completions") return false;
   return asksPromptLogprobs(doc) || asksEchoedPrompt({ api, doc });
+}
+
+/** `true`, or a list (one element per prompt) with a `true` in it. */
+function isTrueOrHasTrue(doc: JsonObject, key: string): boolean {
+  const member = findMember(doc, key);
+  if (member === undefined) return false;
+  const { text } = doc;
+  if (text.charCodeAt(member.valueStart) !== 0x5b) return text.charCodeAt(member.valueStart) === 0x74;
+  let has = false;
+  eachElement(text, member.valueStart, (start) => {
+    has = text.charCodeAt(start) === 0x74;
+    return !has;
+  });
+  return has;
 }
 
 /** `prompt_logprobs` of vLLM: 0 and -1 (all of the vocabulary) are numbers like any other; null asks for nothing. */

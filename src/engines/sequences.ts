@@ -1,6 +1,6 @@
 import type { Failure } from "../errors/failure.ts";
-import { findMember, readValue } from "../json/member.ts";
-import { type JsonObject, scanArrayAt, scanObjectAt } from "../json/scan.ts";
+import { findMember, readScalar } from "../json/member.ts";
+import { countElementsAt, eachElement, type JsonObject, scanArrayAt, scanObjectAt } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 import type { GenerationRequest } from "./dialect.ts";
 import { badRequest } from "./failures.ts";
@@ -42,7 +42,7 @@ export function onlyPrompt(doc: JsonObject): string | undefined {
   if (member === undefined || doc.text.charCodeAt(member.valueStart) !== 0x5b) return undefined;
   const opening = doc.text.charCodeAt(behindBracket(doc.text, member.valueStart));
   if (opening !== 0x22 && opening !== 0x5b) return undefined;
-  const prompts = scanArrayAt(doc.text, member.valueStart);
+  const prompts = scanArrayAt(doc.text, member.valueStart, 2);
   return prompts.length === 1 ? doc.text.slice(prompts[0]!.start, prompts[0]!.end) : undefined;
 }
 
@@ -51,7 +51,7 @@ export function onlyPrompt(doc: JsonObject): string | undefined {
  * since the engines read them as numbers; anything else is 1 and left to the engine.
  */
 export function countSamples(api: Api, doc: JsonObject): number {
-  if (api === "chat" || api === "completions") return countOf(readValue(doc, "n"));
+  if (api === "chat" || api === "completions") return countOf(readScalar(doc, "n"));
   if (api !== "generate") return 1;
   const member = findMember(doc, "sampling_params");
   if (member === undefined) return 1;
@@ -59,9 +59,10 @@ export function countSamples(api: Api, doc: JsonObject): number {
   if (first === 0x7b) return samplesAt(doc.text, member.valueStart);
   if (first !== 0x5b) return 1;
   let most = 1;
-  for (const element of scanArrayAt(doc.text, member.valueStart)) {
-    if (doc.text.charCodeAt(element.start) === 0x7b) most = Math.max(most, samplesAt(doc.text, element.start));
-  }
+  eachElement(doc.text, member.valueStart, (start) => {
+    if (doc.text.charCodeAt(start) === 0x7b) most = Math.max(most, samplesAt(doc.text, start));
+    return true;
+  });
   return most;
 }
 
@@ -81,7 +82,7 @@ export function refuseSequences({ api, doc }: GenerationRequest): Failure | unde
     );
   }
   const samples = countSamples(api, doc);
-  const best = countOf(readValue(doc, "best_of"));
+  const best = countOf(readScalar(doc, "best_of"));
   if (best > samples) {
     return badRequest("best_of", `"best_of" is ${best}, but decode gives ${samples} to choose from`);
   }
@@ -101,10 +102,10 @@ function countIn(doc: JsonObject, key: string, nested: boolean): number {
   const first = behindBracket(text, member.valueStart);
   const opening = text.charCodeAt(first);
   if (opening === 0x5d) return 0;
-  if (opening === 0x22) return scanArrayAt(text, member.valueStart).length;
+  if (opening === 0x22) return countElementsAt(text, member.valueStart);
   if (opening !== 0x5b) return 1;
   if (nested && text.charCodeAt(behindBracket(text, first)) !== 0x5b) return 1;
-  return scanArrayAt(text, member.valueStart).length;
+  return countElementsAt(text, member.valueStart);
 }
 
 /** At the first character of an array's content (or its `]`). */
@@ -115,7 +116,7 @@ function behindBracket(text: string, open: number): number {
 }
 
 function samplesAt(text: string, open: number): number {
-  return countOf(readValue(scanObjectAt(text, open), "n"));
+  return countOf(readScalar(scanObjectAt(text, open), "n"));
 }
 
 /** At least one: what engines refuse (0, a negative, no number) is theirs to refuse. */

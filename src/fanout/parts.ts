@@ -38,6 +38,8 @@ const MEDIA = ["image_data", "video_data", "audio_data"] as const;
 
 const OPEN_BRACKET = 0x5b;
 const OPEN_BRACE = 0x7b;
+/** More parts than any `limits.fanout` makes sense of; a list that is longer, of whatever, does not fit the prompts anyway. */
+const MOST_ELEMENTS = 65_536;
 const DROPPED: ReadonlySet<string> = new Set(["best_of"]);
 
 /**
@@ -172,10 +174,13 @@ function listOf(doc: JsonObject, key: string): readonly string[] | undefined {
 
 function elementsOf(doc: JsonObject, key: string): string[] {
   const { text } = doc;
-  return scanArrayAt(text, findMember(doc, key)!.valueStart).map(({ start, end }) => text.slice(start, end));
+  return scanArrayAt(text, findMember(doc, key)!.valueStart, MOST_ELEMENTS).map(({ start, end }) =>
+    text.slice(start, end),
+  );
 }
 
 function partRequest(request: GenerationRequest, text: string): GenerationRequest {
-  const doc = scanObject(text);
+  // The client's body has passed the limit; what a part adds to it must not.
+  const doc = scanObject(text, { maxMembers: Infinity });
   return { ...request, doc, wantsInputLogprobs: asksInputLogprobs(request.api, doc) };
 }

@@ -27,12 +27,15 @@ export function rawValue(doc: JsonObject, key: string): string | undefined {
 }
 
 /**
- * The deciding member's value, parsed; undefined when absent. Only that span is parsed, so ask for small members.
- * Numbers come as JavaScript numbers: what is sent on must be `rawValue`, never this.
+ * The deciding member when it is no object and no list, parsed; undefined when absent or one of those. For members that should be a
+ * number or a name: what a client puts there instead may be 32 MiB of brackets, which parsed would be a gigabyte. Numbers come as
+ * JavaScript numbers: what is sent on must be `rawValue`, never this.
  */
-export function readValue(doc: JsonObject, key: string): unknown {
-  const raw = rawValue(doc, key);
-  return raw === undefined ? undefined : JSON.parse(raw);
+export function readScalar(doc: JsonObject, key: string): unknown {
+  const member = findMember(doc, key);
+  if (member === undefined) return undefined;
+  const first = doc.text.charCodeAt(member.valueStart);
+  return first === 0x7b || first === 0x5b ? undefined : JSON.parse(doc.text.slice(member.valueStart, member.valueEnd));
 }
 
 /** The deciding member when it is a JSON string, decoded; undefined when absent or of another type. */

@@ -34,9 +34,13 @@ export interface Span {
 export interface ScanOptions {
   /** Most containers within one another, the outermost included. Default 512. */
   maxDepth?: number;
+  /** Most members of the object itself, duplicates included. Default 65,536. */
+  maxMembers?: number;
 }
 
 const DEFAULT_MAX_DEPTH = 512;
+/** A member's span costs 80 bytes and more: 32 MiB of `"a":1,` were half a gigabyte of them. No API has a hundred members. */
+const DEFAULT_MAX_MEMBERS = 65_536;
 const COMMA = 0x2c;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
@@ -45,10 +49,10 @@ const CLOSE_BRACE = 0x7d;
 
 /**
  * Checks a text against RFC 8259, nested values included, and gives the spans of its top-level members.
- * Accepts exactly what `JSON.parse` accepts, when it is an object and within the depth limit.
+ * Accepts exactly what `JSON.parse` accepts, when it is an object and within the limits of depth and members.
  *
  * @param text one JSON object, with any whitespace around it
- * @throws JsonError `not_json`, `not_object` (valid JSON of another type) or `too_deep`
+ * @throws JsonError `not_json`, `not_object` (valid JSON of another type), `too_deep` or `too_many_members`
  */
 export function scanObject(text: string, options?: ScanOptions): JsonObject {
   const maxDepth = options?.maxDepth ?? DEFAULT_MAX_DEPTH;
@@ -59,7 +63,7 @@ export function scanObject(text: string, options?: ScanOptions): JsonObject {
     throw new JsonError("not_object", "Expected a JSON object", start);
   }
   if (maxDepth < 1) throw new JsonError("too_deep", `Nested deeper than ${maxDepth} levels`, start);
-  const doc = readObject(cursor, text, start);
+  const doc = readObject(cursor, text, start, options?.maxMembers ?? DEFAULT_MAX_MEMBERS);
   expectEnd(cursor, text, doc.close + 1);
   return doc;
 }
@@ -83,42 +87,66 @@ export function scanValue(text: string, options?: ScanOptions): Span {
  * and no depth limit applies.
  *
  * @param start position of the object's `{`, such as a `valueStart`
- * @throws JsonError `not_object` when there is something else
+ * @param maxMembers for objects of a client's; what engines list (a vocabulary's logprobs) has no limit of its own
+ * @throws JsonError `not_object` when there is something else, `too_many_members`
  */
-export function scanObjectAt(text: string, start: number): JsonObject {
+export function scanObjectAt(text: string, start: number, maxMembers = Infinity): JsonObject {
   if (text.charCodeAt(start) !== OPEN_BRACE) throw new JsonError("not_object", "Expected a JSON object", start);
-  return readObject(new Cursor(text, Infinity, true), text, start);
+  return readObject(new Cursor(text, Infinity, true), text, start, maxMembers);
 }
 
 /**
  * The spans of the elements of a nested array, in order. The text must have been scanned before, as for `scanObjectAt`.
  *
  * @param start position of the array's `[`
+ * @param most no more than these are given, and what is behind them is not looked at
  * @throws JsonError `not_json` when there is something else
  */
-export function scanArrayAt(text: string, start: number): Span[] {
+export function scanArrayAt(text: string, start: number, most = Infinity): Span[] {
+  const elements: Span[] = [];
+  eachElement(text, start, (elementStart, elementEnd) => {
+    elements.push({ start: elementStart, end: elementEnd });
+    return elements.length < most;
+  });
+  return elements;
+}
+
+/** How many elements a nested array has, without keeping their spans: a client's list may have ten million. As `scanArrayAt`. */
+export function countElementsAt(text: string, start: number): number {
+  let count = 0;
+  eachElement(text, start, () => {
+    count++;
+    return true;
+  });
+  return count;
+}
+
+/** Visits the elements of a nested array in order, until `visit` answers false. As `scanArrayAt`. */
+export function eachElement(text: string, start: number, visit: (start: number, end: number) => boolean): void {
   if (text.charCodeAt(start) !== OPEN_BRACKET) throw new JsonError("not_json", "Expected a JSON array", start);
   const cursor = new Cursor(text, Infinity, true);
-  const elements: Span[] = [];
   let p = cursor.skipSpace(start + 1);
-  if (text.charCodeAt(p) === CLOSE_BRACKET) return elements;
+  if (text.charCodeAt(p) === CLOSE_BRACKET) return;
   for (;;) {
     const end = cursor.skipValue(p, 0);
-    elements.push({ start: p, end });
+    if (!visit(p, end)) return;
     p = cursor.skipSpace(end);
     const c = text.charCodeAt(p);
-    if (c === CLOSE_BRACKET) return elements;
+    if (c === CLOSE_BRACKET) return;
     if (c !== COMMA) throw new JsonError("not_json", "Expected ',' or ']'", p);
     p = cursor.skipSpace(p + 1);
   }
 }
 
-function readObject(cursor: Cursor, text: string, open: number): JsonObject {
+function readObject(cursor: Cursor, text: string, open: number, maxMembers: number): JsonObject {
   const members: Member[] = [];
   let p = cursor.skipSpace(open + 1);
   if (text.charCodeAt(p) === CLOSE_BRACE) return { text, open, close: p, members };
   for (;;) {
     const keyStart = p;
+    if (members.length >= maxMembers) {
+      throw new JsonError("too_many_members", `More than ${maxMembers} members`, keyStart);
+    }
     const keyEnd = cursor.skipKey(keyStart);
     const plain = text.slice(keyStart + 1, keyEnd - 1);
     const key = plain.includes("\\") ? (JSON.parse(text.slice(keyStart, keyEnd)) as string) : plain;

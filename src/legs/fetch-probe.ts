@@ -1,9 +1,13 @@
 import type { Clock } from "../runtime/clock.ts";
 import type { FetchProbe } from "../workers/prober.ts";
+import { smallText } from "./small-body.ts";
 import type { Transport } from "./transport.ts";
 
 /** For metrics. */
 export type ProbeObserver = (worker: string, result: "ok" | "failed" | "timeout" | "unreachable") => void;
+
+/** Read to its end so that the connection can be used again, up to here. */
+const ANSWER_BYTES = 1_048_576;
 
 /** Health probes over the same transport as legs, with the worker's own key and nothing of any client. */
 export function fetchProbe(transport: Transport, clock: Clock, seen: ProbeObserver = nobody): FetchProbe {
@@ -18,7 +22,7 @@ export function fetchProbe(transport: Transport, clock: Clock, seen: ProbeObserv
     if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
     try {
       const response = await transport.fetch(worker.url + path, { method: "GET", headers, signal: controller.signal });
-      await response.arrayBuffer();
+      await smallText(response, ANSWER_BYTES);
       seen(worker.name, response.ok ? "ok" : "failed");
       return { kind: "answer", status: response.status };
     } catch {

@@ -9,6 +9,7 @@ import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
+import { mayUse } from "../middleware/may-use.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { Permit } from "../workers/admission.ts";
@@ -55,11 +56,14 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
     }
     try {
       const client = await keys.client(headers);
+      if (client !== undefined) record.clientKey = client.name;
       permit = await admit(admission, headers, signal);
       calls.add(running);
       signal.addEventListener("abort", left, { once: true });
       record.admittedAt = clock.now();
-      const doc = scanBody(await readJsonBody(c.req.raw, config.limits.bodyBytes));
+      const text = await readJsonBody(c.req.raw, config.limits.bodyBytes, clock, config.timeouts.totalMs);
+      record.bytesIn = text.length;
+      const doc = scanBody(text);
       const name = modelOf(doc);
       if (name === undefined) throw invalid('"model" is missing', "model");
       const resolved = fleet.resolve(name);
@@ -72,7 +76,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         });
       }
       record.model = resolved.model.id;
-      if (client?.models !== undefined && !client.models.includes(resolved.model.id)) {
+      if (!mayUse(client, resolved.model.id, name)) {
         throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not use this model" });
       }
       const limits = rateLimits.take(client, (doc.close - doc.open) / 4);
@@ -159,7 +163,15 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       if (stopped !== undefined || signal.aborted) leg.close("client");
       try {
         const response = await leg.open();
-        const { text } = await leg.text(response, ANSWER_BYTES);
+        const { text, truncated } = await leg.text(response, ANSWER_BYTES);
+        if (truncated) {
+          throw new Failure("decode_failed", {
+            status: 502,
+            stage: "decode",
+            kind: "content",
+            message: `The answer is larger than ${ANSWER_BYTES} bytes`,
+          });
+        }
         if (response.status < 200 || response.status >= 300) {
           const fault = engineFault(text, response.status);
           throw new Failure("decode_failed", {
@@ -172,6 +184,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
           });
         }
         worker.succeeded(clock.now());
+        record.bytesOut = text.length;
         return new Response(text, { headers: answerHeaders(response, worker.name) });
       } catch (error) {
         const failure =

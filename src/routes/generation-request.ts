@@ -1,7 +1,7 @@
 import { asksInputLogprobs, asksSingleToken } from "../engines/asks.ts";
 import type { GenerationRequest } from "../engines/dialect.ts";
-import { findMember, rawValue, readValue } from "../json/member.ts";
-import { JsonError, type JsonObject, scanObject } from "../json/scan.ts";
+import { findMember, rawValue, readBoolean, readScalar } from "../json/member.ts";
+import { eachElement, JsonError, type JsonObject, scanObject, scanObjectAt } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 import { invalid } from "./read-body.ts";
 
@@ -24,6 +24,8 @@ export function scanBody(text: string): JsonObject {
         throw invalid("The body is not a JSON object");
       case "too_deep":
         throw invalid("The body is nested too deeply");
+      case "too_many_members":
+        throw invalid("The body has too many members");
       default:
         throw invalid(`The body is not valid JSON (at character ${error.position})`);
     }
@@ -32,8 +34,8 @@ export function scanBody(text: string): JsonObject {
 
 /** The model a body names; undefined when there is none. */
 export function modelOf(doc: JsonObject): string | undefined {
-  const model = readValue(doc, "model");
-  if (model === undefined || model === null) return undefined;
+  const model = readScalar(doc, "model");
+  if (model === null || (model === undefined && findMember(doc, "model") === undefined)) return undefined;
   if (typeof model !== "string") throw invalid('"model" must be a string', "model");
   return model;
 }
@@ -48,6 +50,7 @@ export function generationRequest(
 ): GenerationRequest {
   const stream = flag(doc, "stream");
   checkPrompt(api, doc);
+  if (api === "generate") checkSamplingParams(doc);
   return {
     api,
     path,
@@ -75,10 +78,34 @@ function flag(doc: JsonObject, key: string): boolean {
 }
 
 function includesUsage(doc: JsonObject): boolean {
-  const options = readValue(doc, "stream_options");
-  return (
-    typeof options === "object" && options !== null && (options as { include_usage?: unknown }).include_usage === true
-  );
+  const options = objectAt(doc.text, findMember(doc, "stream_options")?.valueStart, "stream_options");
+  return options !== undefined && readBoolean(options, "include_usage") === true;
+}
+
+/** The objects are scanned again where samples are counted and cut apart; there nothing may be wrong with them any more. */
+function checkSamplingParams(doc: JsonObject): void {
+  const member = findMember(doc, "sampling_params");
+  if (member === undefined) return;
+  if (doc.text.charCodeAt(member.valueStart) !== 0x5b) objectAt(doc.text, member.valueStart, "sampling_params");
+  else {
+    eachElement(doc.text, member.valueStart, (start) => {
+      objectAt(doc.text, start, "sampling_params");
+      return true;
+    });
+  }
+}
+
+/** No option has more, and each costs its span. */
+const MOST_OPTIONS = 1_024;
+
+function objectAt(text: string, start: number | undefined, param: string): JsonObject | undefined {
+  if (start === undefined || text.charCodeAt(start) !== 0x7b) return undefined;
+  try {
+    return scanObjectAt(text, start, MOST_OPTIONS);
+  } catch (error) {
+    if (error instanceof JsonError) throw invalid(`"${param}" has too many members`, param);
+    throw error;
+  }
 }
 
 function checkPrompt(api: Api, doc: JsonObject): void {

@@ -5,6 +5,7 @@ import { rawValue, readString } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import { jsonString } from "../json/text.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
+import { mayUse } from "../middleware/may-use.ts";
 import type { Api } from "../sse/api.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Permit } from "../workers/admission.ts";
@@ -49,12 +50,12 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
       const admitted = admit(admission, headers, request.signal);
       permit = admitted instanceof Promise ? await admitted : admitted;
       record.admittedAt = clock.now();
-      const text = await readJsonBody(request, config.limits.bodyBytes);
+      const text = await readJsonBody(request, config.limits.bodyBytes, clock, config.timeouts.totalMs);
       record.bytesIn = text.length;
       const doc = scanBody(text);
       const { name, resolved } = findModel(api, doc);
       record.model = resolved.model.id;
-      if (client?.models !== undefined && !client.models.includes(resolved.model.id) && !client.models.includes(name)) {
+      if (!mayUse(client, resolved.model.id, name)) {
         throw new Failure("forbidden", { status: 403, stage: "router", message: "This key may not use this model" });
       }
       const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);

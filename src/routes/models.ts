@@ -1,6 +1,9 @@
 import type { Context } from "hono";
 import * as v from "valibot";
+import type { ClientKey } from "../config/secrets.ts";
 import { Failure } from "../errors/failure.ts";
+import { smallText } from "../legs/small-body.ts";
+import { mayUse } from "../middleware/may-use.ts";
 import type { Model } from "../workers/fleet.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { RouteDeps } from "./deps.ts";
@@ -12,9 +15,17 @@ const ASK_MS = 2_000;
 /** What engines say of a model changes with a restart; asking on each listing would let clients load the engines. */
 const FRESH_MS = 10_000;
 
+/** A list of a thousand adapters is a tenth of it. */
+const LISTING_BYTES = 4_194_304;
+
 const listing = v.looseObject({ data: v.array(v.looseObject({ id: v.string() })) });
 
 type Entry = { id: string; [field: string]: unknown };
+
+/** The names of a model that a key may use: what others exist is none of its holder's business. */
+function namesFor(client: ClientKey | undefined, { id, aliases, adapters }: Model): string[] {
+  return [id, ...aliases, ...adapters].filter((name) => mayUse(client, id, name));
+}
 
 /** GET /v1/models and /v1/models/{id}: the union over pools, engine fields kept, aliases and adapters listed (contract section 3). */
 export class ModelRoutes {
@@ -28,10 +39,14 @@ export class ModelRoutes {
   readonly list = async (c: Context): Promise<Response> => {
     try {
       const client = await this.#deps.keys.client(c.req.raw.headers);
-      const models = this.#deps.services.fleet
-        .models()
-        .filter((model) => client?.models === undefined || client.models.includes(model.id));
-      const entries = (await Promise.all(models.map((model) => this.#entriesOf(model)))).flat();
+      const models = this.#deps.services.fleet.models().filter((model) => namesFor(client, model).length > 0);
+      const all = await Promise.all(
+        models.map(async (model) => {
+          const names = namesFor(client, model);
+          return (await this.#entriesOf(model)).filter((entry) => names.includes(entry.id));
+        }),
+      );
+      const entries = all.flat();
       return json(c, 200, { object: "list", data: entries });
     } catch (error) {
       return this.#error(c, error);
@@ -43,9 +58,8 @@ export class ModelRoutes {
       const client = await this.#deps.keys.client(c.req.raw.headers);
       const id = c.req.param("id") ?? "";
       const resolved = this.#deps.services.fleet.resolve(id);
-      const hidden =
-        client?.models !== undefined && resolved !== undefined && !client.models.includes(resolved.model.id);
-      const entries = resolved === undefined || hidden ? [] : await this.#entriesOf(resolved.model);
+      const hidden = resolved === undefined || !mayUse(client, resolved.model.id, id);
+      const entries = hidden ? [] : await this.#entriesOf(resolved.model);
       const entry = entries.find((candidate) => candidate.id === id);
       if (entry === undefined) {
         throw new Failure("model_not_found", {
@@ -109,7 +123,7 @@ export class ModelRoutes {
         await response.body?.cancel();
         return undefined;
       }
-      return v.parse(listing, await response.json()).data;
+      return v.parse(listing, JSON.parse((await smallText(response, LISTING_BYTES)) ?? "")).data;
     } catch {
       return undefined;
     } finally {

@@ -1,10 +1,14 @@
 import { Failure } from "../errors/failure.ts";
+import type { Clock } from "../runtime/clock.ts";
 
 // `fatal`: a body that is not UTF-8 is a 400, never mended in silence. A BOM is not JSON; it is left in, for the scanner to refuse.
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Reads a JSON request's body as text. Throws a Failure: 415 for anything but uncompressed JSON, 413 over the limit, 400 for bad UTF-8. */
-export async function readJsonBody(request: Request, limit: number): Promise<string> {
+/**
+ * Reads a JSON request's body as text. Throws a Failure: 415 for anything but uncompressed JSON, 413 over the limit, 400 for bad UTF-8
+ * and for a body that has not come whole within `ms` (0 = no limit): who sends a byte a minute must not hold a place for ever.
+ */
+export async function readJsonBody(request: Request, limit: number, clock: Clock, ms: number): Promise<string> {
   const { headers } = request;
   const type = headers.get("content-type");
   if (type === null || !isJsonType(type)) {
@@ -24,7 +28,8 @@ export async function readJsonBody(request: Request, limit: number): Promise<str
   }
   const length = headers.get("content-length");
   if (length !== null && Number(length) > limit) throw tooLarge(limit);
-  const bytes = length !== null ? await wholeBody(request) : await limitedBody(request, limit);
+  const reading: Promise<ArrayBuffer | Uint8Array> = length !== null ? wholeBody(request) : limitedBody(request, limit);
+  const bytes = await (ms > 0 ? within(reading, clock, ms) : reading);
   if (bytes.byteLength > limit) throw tooLarge(limit);
   try {
     return utf8.decode(bytes);
@@ -49,6 +54,22 @@ async function wholeBody(request: Request): Promise<ArrayBuffer> {
   } catch (cause) {
     throw cutShort(cause);
   }
+}
+
+function within<T>(reading: Promise<T>, clock: Clock, ms: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.after(ms, () => reject(invalid(`The body did not arrive within ${ms} ms`)));
+    reading.then(
+      (value) => {
+        stop();
+        resolve(value);
+      },
+      (error) => {
+        stop();
+        reject(error);
+      },
+    );
+  });
 }
 
 /** Without a declared length the limit has to be watched while reading. */

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import { type ErrorCode, Failure } from "../errors/failure.ts";
 import type { FleetControl } from "../fleet/control.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
+import type { Clock } from "../runtime/clock.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
 import { json } from "./json-response.ts";
 import { readJsonBody } from "./read-body.ts";
@@ -9,10 +10,12 @@ import { requestId } from "./request-id.ts";
 
 /** A worker's description is a few hundred bytes. */
 const BODY_BYTES = 65_536;
+const BODY_MS = 10_000;
 
 export interface WorkerRouteDeps {
   control: FleetControl;
   keys: KeyRing;
+  clock: Clock;
   /** Counts a refusal. */
   rejected(code: ErrorCode): void;
   mask(text: string): string;
@@ -34,7 +37,9 @@ export class WorkerRoutes {
       const { control } = this.#deps;
       if (c.req.method === "GET") return json(c, 200, control.list());
       if (c.req.method !== "POST") return this.#wrongMethod(c, "GET, POST");
-      const { worker, ignored } = await control.add(await readJsonBody(c.req.raw, BODY_BYTES));
+      const { worker, ignored } = await control.add(
+        await readJsonBody(c.req.raw, BODY_BYTES, this.#deps.clock, BODY_MS),
+      );
       const response = json(c, 201, { success: true, message: `Worker "${worker.name}" joined`, worker, ignored });
       response.headers.set("location", `/workers/${encodeURIComponent(worker.name)}`);
       return response;

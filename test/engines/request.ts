@@ -1,6 +1,6 @@
 import { asksInputLogprobs, asksSingleToken } from "../../src/engines/asks.ts";
 import type { EngineAnswer, GenerationRequest, LegTarget } from "../../src/engines/dialect.ts";
-import { readBoolean, readValue } from "../../src/json/member.ts";
+import { rawValue, readBoolean, readScalar } from "../../src/json/member.ts";
 import { scanObject } from "../../src/json/scan.ts";
 import type { Api } from "../../src/sse/api.ts";
 
@@ -15,14 +15,17 @@ const PATHS: Record<Api, string> = {
 /** A client's body as the routes hand it on. */
 export function request(body: string, api: Api = "chat", over: Partial<GenerationRequest> = {}): GenerationRequest {
   const doc = scanObject(body);
-  const options = readValue(doc, "stream_options") as { include_usage?: boolean } | null | undefined;
+  const options = JSON.parse(rawValue(doc, "stream_options") ?? "null") as
+    | { include_usage?: boolean }
+    | null
+    | undefined;
   return {
     api,
     path: PATHS[api],
     doc,
     stream: readBoolean(doc, "stream") === true,
     includeUsage: options?.include_usage === true,
-    model: String(readValue(doc, "model")),
+    model: String(readScalar(doc, "model")),
     engineModel: undefined,
     singleToken: asksSingleToken(doc),
     wantsInputLogprobs: asksInputLogprobs(api, doc),
