@@ -13,6 +13,7 @@ import { allKeys } from "./fleet/reload.ts";
 import type { Transport } from "./legs/transport.ts";
 import { KeyRing } from "./middleware/key-ring.ts";
 import { RateLimits } from "./middleware/rate-limits.ts";
+import { PoolChoice } from "./regions/choose-pools.ts";
 import { Router } from "./router.ts";
 import { clientStream } from "./routes/client-stream.ts";
 import type { RouteDeps, Running } from "./routes/deps.ts";
@@ -108,7 +109,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
       },
     },
   });
-  const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random };
+  const places = new PoolChoice(config, fleet);
+  const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random, places };
   services.facts = {
     introduce: (worker) => control.introduce(worker),
     doubt: (worker) => control.doubt(worker),

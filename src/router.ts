@@ -22,6 +22,9 @@ import type { Worker, WorkerRole } from "./workers/worker.ts";
 
 interface Attempt {
   tried: Tried;
+  pool: Pool;
+  /** Prompt tokens that prefill has to compute; 0 where nothing tells how long that takes. */
+  prefillTokens: number;
   run(): Promise<Answer>;
 }
 
@@ -51,37 +54,71 @@ export class Router {
   async generate(call: Call, model: Model): Promise<Answer> {
     const { clock } = this.#services;
     const tries = new Tries(this.#services, call);
+    const several = model.pools.length > 1;
+    let failed: Set<Pool> | undefined;
     this.#budget.request(clock.now());
     for (;;) {
       // Its client has left while the request waited or was read: engines must not hear of it.
       if (call.stopped !== undefined) throw call.stopped;
-      const attempt = this.#nextAttempt(call, model, tries);
+      const attempt = this.#nextAttempt(call, model, tries, failed);
       if ("parts" in attempt) return fanOut(call, attempt, clock, (part) => this.generate(part, model));
       call.record.attempts++;
       let answer: Answer;
       try {
         answer = await attempt.run();
       } catch (error) {
+        if (several && this.#leaves(error, attempt, tries)) failed = (failed ?? new Set()).add(attempt.pool);
         await tries.again(error, attempt.tried, (now) => this.#budget.take(now));
         continue;
       }
       tries.succeeded();
+      if (several) this.#learn(call, attempt);
       return answer;
     }
   }
 
+  /**
+   * A worker was not there: may the next try stay in its pool? One that refuses connections may be alone in that, but a request that a dead
+   * region costs two of its retries has none left for the next; a reset is often just an idle connection that was closed.
+   */
+  #leaves(error: unknown, { pool }: Attempt, tries: Tries): boolean {
+    if (!(error instanceof Failure) || error.kind === undefined) return false;
+    const { kind } = error;
+    if (kind === "status" || kind === "content") return false;
+    const others = this.#services.places.failed(pool, this.#services.clock.now());
+    return tries.given === undefined && (others || kind === "refused" || kind === "connect");
+  }
+
+  /** What an answer tells about its pool, as long as there are others to compare it with. */
+  #learn(call: Call, { pool, prefillTokens }: Attempt): void {
+    const { clock, places } = this.#services;
+    const { record, request } = call;
+    // A buffered answer's headers come with its end, and a part's record is not its own.
+    const own = request.stream && !call.isPart && record.decodeHeadersAt > record.decodeSentAt;
+    const headersMs = own ? record.decodeHeadersAt - record.decodeSentAt : undefined;
+    places.answered(pool, call.visit, headersMs, clock.now());
+    if (call.isPart || prefillTokens === 0) return;
+    const { prefillDoneAt, prefillSentAt } = record;
+    if (prefillDoneAt > prefillSentAt) places.prefilled(pool, prefillTokens, prefillDoneAt - prefillSentAt);
+  }
+
   /** The next way through the pools, best first. Throws the Failure that stands when there is none. */
-  #nextAttempt(call: Call, model: Model, tries: Tries): Attempt | Parts {
-    const { clock, fleet } = this.#services;
+  #nextAttempt(call: Call, model: Model, tries: Tries, failed: ReadonlySet<Pool> | undefined): Attempt | Parts {
+    const { clock, places } = this.#services;
+    const { visit } = call;
     let refusal: Failure | undefined;
-    for (const pool of fleet.pools(model, clock.now())) {
+    const pools =
+      model.pools.length < 2 && visit === undefined
+        ? model.pools
+        : places.order(model, visit, call.choice, clock.now(), tries.keepDecode === undefined ? failed : undefined);
+    for (const pool of pools) {
       const way = this.#attemptIn(pool, call, tries);
       if (!(way instanceof Failure)) return way;
       // A 503 says more than "this pool cannot do that": another pool of the model can.
       if (refusal === undefined || way.status === 503) refusal = way;
     }
     tries.exhausted();
-    throw tries.last ?? refusal ?? noWorkers("decode");
+    throw tries.last ?? refusal ?? noWorkers("decode", visit?.allowedRegions);
   }
 
   #attemptIn(pool: Pool, call: Call, tries: Tries): Attempt | Parts | Failure {
@@ -94,18 +131,20 @@ export class Router {
     const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now());
     if ("refusal" in choice) {
       if (choice.refusal === "endpoint") return refused ?? notSplittable(call.request.path);
-      return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode");
+      return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode", call.visit?.allowedRegions);
     }
     const id = newTraceId();
     if (choice.path === "disaggregated") return partsOf(call.request) ?? this.#splitIn(pool, call, tries, id);
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
     const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries.onlyOthers);
-    if (lease === undefined) return noWorkers("decode");
+    if (lease === undefined) return noWorkers("decode", call.visit?.allowedRegions);
     this.#note(call, pool, choice.path, undefined, lease.worker);
     const choices =
       countPrompts(call.request.api, call.request.doc).count * countSamples(call.request.api, call.request.doc);
     return {
       tried: { prefill: undefined, decode: lease.worker, split: undefined },
+      pool,
+      prefillTokens: 0,
       run: () => new WholeAttempt(this.#services, call, lease, aggregatedLeg(call.request), choices, id).run(),
     };
   }
@@ -118,20 +157,22 @@ export class Router {
       keepDecode !== undefined && keepDecode.pool === pool.name
         ? acquire(keepDecode, call.choice.tokens, clock.now())
         : this.#reserve(pool, "decode", call, tries.avoidDecode, tries.onlyOthers);
-    if (decode === undefined) return noWorkers("decode");
+    if (decode === undefined) return noWorkers("decode", call.visit?.allowedRegions);
     const reuse = given !== undefined && pool.prefill.includes(given.prefill) ? given : undefined;
     const prefill =
       reuse !== undefined
-        ? { worker: reuse.prefill, release: nothing }
+        ? { worker: reuse.prefill, tokens: 0, release: nothing }
         : this.#reserve(pool, "prefill", call, tries.avoidPrefill, tries.onlyOthers);
     if (prefill === undefined) {
       decode.release();
-      return noWorkers("prefill");
+      return noWorkers("prefill", call.visit?.allowedRegions);
     }
     this.#note(call, pool, "disaggregated", prefill.worker, decode.worker);
     const attempt = new SplitAttempt(this.#services, call, pool, prefill, decode, id);
     return {
       tried: { prefill: prefill.worker, decode: decode.worker, split: attempt },
+      pool,
+      prefillTokens: prefill.tokens,
       run: () => attempt.run(reuse?.handoff),
     };
   }
@@ -163,14 +204,17 @@ export class Router {
     record.path = path;
     record.prefill = prefill?.name ?? "";
     record.decode = decode.name;
+    if (call.visit !== undefined)
+      this.#services.places.chosen(prefill ?? decode, call.choice, this.#services.clock.now());
   }
 }
 
-function noWorkers(leg: "prefill" | "decode"): Failure {
+/** Where the client's key confines its requests to some regions, that is part of the reason. */
+function noWorkers(leg: "prefill" | "decode", regions?: readonly string[]): Failure {
   return new Failure(leg === "prefill" ? "no_prefill_workers" : "no_decode_workers", {
     status: 503,
     stage: leg,
-    message: `No ${leg} worker can take the request`,
+    message: `No ${leg} worker${regions === undefined ? "" : ` in ${regions.join(", ")}`} can take the request`,
     retryAfterSeconds: 1,
   });
 }

@@ -1,5 +1,6 @@
 import type { GenerationRequest } from "../engines/dialect.ts";
 import { ClientGone, type Failure } from "../errors/failure.ts";
+import type { Visit } from "../regions/visit.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
 
@@ -22,6 +23,8 @@ export class Call {
   readonly record: RequestRecord;
   readonly choice: ChoiceInput;
   readonly background: BackgroundPort;
+  /** Where the client is and where its requests may go; undefined where there is nothing to choose. */
+  visit: Visit | undefined;
   /** The client asked for `Server-Timing` (`x-router-timing: 1`). */
   wantsTiming = false;
   /** `x-ratelimit-*` of the client's own key; they stand in for an engine's. */
@@ -65,9 +68,15 @@ export class Call {
     part.#whole = this;
     return part;
   }
+    part.visit = this.visit;
 
   /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
   get statusCommitted(): boolean {
+  /** A part shares its record with others, so the times in it are not its own. */
+  get isPart(): boolean {
+    return this.#whole !== undefined;
+  }
+
     return this.#whole?.statusCommitted ?? this.#statusCommitted;
   }
 

@@ -1,5 +1,6 @@
 import type { RouterConfig } from "../config/schema.ts";
 import type { Transport } from "../legs/transport.ts";
+import type { PoolChoice } from "../regions/choose-pools.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Fleet } from "../workers/fleet.ts";
@@ -21,6 +22,8 @@ export interface Services {
   clock: Clock;
   telemetry: Telemetry;
   random: () => number;
+  /** Which pool of several a request goes to. */
+  places: PoolChoice;
   /** What engines tell about themselves; absent where nobody asks them. */
   facts?: Facts;
 }

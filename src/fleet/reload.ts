@@ -25,6 +25,9 @@ const LIVE: readonly Section[] = [
   "breaker",
   "health",
   "auth",
+  "regions",
+  "location",
+  "geoHeader",
 ];
 
 export interface ReloadTargets {

@@ -10,10 +10,12 @@ import { legTrace } from "../legs/leg-trace.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import { mayUse } from "../middleware/may-use.ts";
+import { visitOf } from "../regions/visit.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { Permit } from "../workers/admission.ts";
 import { choose } from "../workers/choose.ts";
+import type { Model } from "../workers/fleet.ts";
 import { admit } from "./admit.ts";
 import type { RouteDeps, Running } from "./deps.ts";
 import { asFailure, errorResponse } from "./error-response.ts";
@@ -35,7 +37,7 @@ const ANSWER_BYTES = 268_435_456;
 
 export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps): (c: Context) => Promise<Response> {
   const { services, keys, rateLimits, admission, calls } = deps;
-  const { config, telemetry, clock, fleet, transport } = services;
+  const { config, telemetry, clock, fleet, places, transport } = services;
 
   return async function forward(c) {
     const { headers } = c.req.raw;
@@ -83,7 +85,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       telemetry.beginTrace(record, headers);
       const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);
       const body = splice(doc, { drop: ownedMembers, set: { model: engineModel } });
-      const response = await send(body, resolved.model.pools, headers);
+      const response = await send(body, resolved.model, client?.allowedRegions);
       for (const [name, value] of limits) response.headers.set(name, value);
       record.status = response.status;
       record.outcome = "success";
@@ -110,13 +112,12 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       telemetry.done(record);
     }
 
-    async function send(
-      body: string,
-      pools: Parameters<typeof fleet.pools>[0]["pools"],
-      client: Headers,
-    ): Promise<Response> {
+    async function send(body: string, model: Model, allowedRegions: readonly string[] | undefined): Promise<Response> {
       const input = { tokens: body.length / 4, prompt: () => body, session: () => `prompt:${body.slice(0, 256)}` };
-      const having = pools.filter((pool) => pool.workers.length > 0);
+      const visit = places.matters(model, allowedRegions)
+        ? visitOf(c.req.raw, config.geoHeader, allowedRegions)
+        : undefined;
+      const having = places.order(model, visit, input, clock.now()).filter((pool) => pool.workers.length > 0);
       if (having.length === 0) {
         throw new Failure("not_found", {
           status: 404,
@@ -147,7 +148,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         worker: worker.name,
         url: worker.url + path,
         headers: {
-          ...outgoingHeaders(client, { clientChecked: !keys.open }),
+          ...outgoingHeaders(headers, { clientChecked: !keys.open }),
           "x-request-id": newSpanId() + newSpanId(),
           ...legTrace(record, ""),
           ...(worker.apiKey === undefined ? {} : { authorization: `Bearer ${worker.apiKey}` }),

@@ -6,6 +6,7 @@ import type { JsonObject } from "../json/scan.ts";
 import { jsonString } from "../json/text.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
 import { mayUse } from "../middleware/may-use.ts";
+import { visitOf } from "../regions/visit.ts";
 import type { Api } from "../sse/api.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Permit } from "../workers/admission.ts";
@@ -73,6 +74,9 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: 
         background,
       });
       call.limits = limits;
+      if (services.places.matters(resolved.model, client?.allowedRegions)) {
+        call.visit = visitOf(request, config.geoHeader, client?.allowedRegions);
+      }
       call.wantsTiming = headers.get("x-router-timing") === "1";
       begin(call, permit, request.signal);
       return await respond(call, router.generate(call, resolved.model), deps);

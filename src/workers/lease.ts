@@ -6,6 +6,8 @@ import type { Worker } from "./worker.ts";
  */
 export interface Lease {
   readonly worker: Worker;
+  /** Prompt tokens that were counted as work: what is expected to be cached is not in it. */
+  readonly tokens: number;
   /** Gives the place back. Any number of calls counts once, so every exit path may call it. */
   release(): void;
 }
@@ -30,13 +32,13 @@ export function acquire(worker: Worker, tokens: number, now: number): Lease {
  */
 class WorkerLease implements Lease {
   readonly worker: Worker;
-  readonly #tokens: number;
+  readonly tokens: number;
   readonly #probe: number;
   #held = true;
 
   constructor(worker: Worker, tokens: number, probe: number) {
     this.worker = worker;
-    this.#tokens = tokens;
+    this.tokens = tokens;
     this.#probe = probe;
     worker.load.requests += 1;
     worker.load.tokens += tokens;
@@ -48,7 +50,7 @@ class WorkerLease implements Lease {
     const { load } = this.worker;
     load.requests -= 1;
     // Estimates may be fractions, whose sums need not come back to 0 exactly; an idle worker has none by definition.
-    load.tokens = load.requests === 0 ? 0 : Math.max(0, load.tokens - this.#tokens);
+    load.tokens = load.requests === 0 ? 0 : Math.max(0, load.tokens - this.tokens);
     this.worker.breaker.leave(this.#probe);
   }
 }

@@ -83,6 +83,8 @@ export class Worker {
   /** Equal in every process and isolate for the same worker: what rendezvous hashing ranks by. */
   readonly hash: number;
   readonly load: WorkerLoad = { requests: 0, tokens: 0 };
+  /** What other routers say they have in hand there (`src/shared/`); all 0 without a store. */
+  readonly elsewhere: WorkerLoad = { requests: 0, tokens: 0 };
   readonly breaker: Breaker;
   readonly health: WorkerHealth;
   weight: number;

@@ -223,7 +223,7 @@ describe("errors of engines", () => {
     transport.onRequest = () => {
       throw new RangeError("a bug at /srv/router/src/secret.ts:1");
     };
-    router.services.fleet.pools = () => {
+    router.services.fleet.resolve = () => {
       throw new RangeError("a bug at /srv/router/src/secret.ts:1");
     };
     const response = await router.fetch(post("/v1/chat/completions", '{"model":"m","messages":[]}'));

@@ -1,0 +1,72 @@
+import { describe, expect, test } from "bun:test";
+import { PoolSpeed } from "../../src/regions/pool-speed.ts";
+import { Recovery } from "../../src/regions/recovery.ts";
+
+describe("what traffic teaches about a pool", () => {
+  test("time to headers stays near the floor: one slow answer in ten does not look like distance", () => {
+    const speed = new PoolSpeed();
+    expect(speed.headersMs).toBeUndefined();
+    for (let n = 0; n < 500; n++) speed.answered(n % 10 === 0 ? 900 : 40, 30);
+    expect(speed.headersMs).toBeWithin(39, 70);
+    expect(speed.excessMs).toBeWithin(9, 40);
+  });
+
+  test("a path that has got longer for good is believed, after a while", () => {
+    const speed = new PoolSpeed();
+    speed.answered(20, undefined);
+    for (let n = 0; n < 30; n++) speed.answered(120, undefined);
+    expect(speed.headersMs).toBeLessThan(80);
+    for (let n = 0; n < 200; n++) speed.answered(120, undefined);
+    expect(speed.headersMs).toBeGreaterThan(115);
+    expect(speed.excessMs).toBeUndefined();
+  });
+
+  test("speed of prefill: short prompts say nothing, and waiting does not look like slowness at once", () => {
+    const speed = new PoolSpeed();
+    const before = speed.tokensPerMs;
+    speed.prefilled(10, 100);
+    expect(speed.tokensPerMs).toBe(before);
+    for (let n = 0; n < 50; n++) speed.prefilled(4_000, 200);
+    expect(speed.tokensPerMs).toBeCloseTo(20, 5);
+    speed.prefilled(4_000, 20_000);
+    expect(speed.tokensPerMs).toBeGreaterThan(19);
+  });
+});
+
+describe("recovery", () => {
+  test("five failures in a row take a pool out for ten seconds, four and a success do not", () => {
+    const recovery = new Recovery();
+    for (let n = 0; n < 4; n++) recovery.failed(0);
+    recovery.succeeded(0);
+    for (let n = 0; n < 4; n++) recovery.failed(0);
+    expect(recovery.share(true, 0)).toBe(1);
+    recovery.failed(0);
+    expect(recovery.share(true, 9_999)).toBe(0);
+    expect(recovery.share(true, 10_000)).toBeCloseTo(0.05, 5);
+  });
+
+  test("it gets its share back over half a minute, never by a jump", () => {
+    const recovery = new Recovery();
+    expect(recovery.share(false, 1_000)).toBe(0);
+    let before = 0;
+    for (let now = 2_000; now <= 32_000; now += 100) {
+      const share = recovery.share(true, now);
+      expect(share - before).toBeWithin(0, now === 2_000 ? 0.051 : 0.004);
+      before = share;
+    }
+    expect(before).toBe(1);
+  });
+
+  test("one that fails again while it comes back stays away for longer, at most a minute", () => {
+    const recovery = new Recovery();
+    for (let n = 0; n < 5; n++) recovery.failed(0);
+    let now = 0;
+    for (const ms of [10_000, 20_000, 40_000, 60_000, 60_000]) {
+      now += ms;
+      expect(recovery.share(true, now - 1)).toBe(0);
+      expect(recovery.share(true, now)).toBeGreaterThan(0);
+      recovery.failed(now);
+      recovery.failed(now);
+    }
+  });
+});
