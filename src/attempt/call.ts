@@ -32,6 +32,8 @@ export class Call {
   /** Absolute deadlines that run over all attempts together; set at the first dispatch. 0 = not dispatched, or no limit. */
   prefillDeadlineAt = 0;
   firstTokenSpentMs = 0;
+  /** A connection has broken before its answer, perhaps an idle one that the engine closed: later attempts take new ones. */
+  freshConnections = false;
   totalDeadlineAt = 0;
   /** Why the call was stopped from outside: its client left, or the router shuts down. */
   stopped: ClientGone | Failure | undefined;

@@ -30,6 +30,7 @@ export function openLeg(
     headers,
     body: request.body,
     connectMs: services.config.timeouts.connectMs,
+    fresh: call.freshConnections,
     transport: services.transport,
     clock: services.clock,
     background: call.background,

@@ -78,6 +78,7 @@ export class Tries {
       this.#suspects = { prefill: tried.prefill, decode: tried.decode };
     } else if (open) tried.decode.failed(clock.now());
     this.#count++;
+    if (failure.kind === "reset") this.#call.freshConnections = true;
     telemetry.metrics.retry(failure.kind ?? "content", failure.stage);
     if (delay === "backoff") await this.#pause(backoffMs(this.#count, config.retries, random));
   }

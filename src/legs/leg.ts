@@ -17,6 +17,8 @@ export interface LegOptions {
   headers: Record<string, string>;
   body: string;
   connectMs: number;
+  /** Not on a kept-alive connection. */
+  fresh?: boolean;
   transport: Transport;
   clock: Clock;
   /** Keeps reading that outlives the response alive. Absent where nothing does. */
@@ -56,12 +58,13 @@ export class Leg {
 
   /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
   open(): Promise<Response> {
-    const { url, headers, transport, connectMs, clock } = this.#options;
+    const { url, headers, transport, connectMs, clock, fresh } = this.#options;
     const body = this.#body;
     this.#body = "";
     let sent: Promise<Response>;
     try {
-      sent = transport.fetch(url, { method: "POST", headers, body, signal: this.#controller.signal });
+      const { signal } = this.#controller;
+      sent = transport.fetch(url, { method: "POST", headers, body, signal, fresh: fresh === true });
     } catch (error) {
       return Promise.reject(this.lost(faultBeforeHeaders(error), error));
     }

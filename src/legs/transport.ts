@@ -6,6 +6,8 @@ export interface TransportRequest {
   headers: Record<string, string>;
   body?: string | Uint8Array<ArrayBuffer>;
   signal: AbortSignal;
+  /** On a connection of its own: a kept-alive one has just broken under this request, and others may be as stale. */
+  fresh?: boolean;
 }
 
 /** How requests reach engines: one adapter per runtime, injectable for service bindings and tests. */

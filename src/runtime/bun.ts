@@ -7,8 +7,12 @@ export * from "../index.ts";
 
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
 export const bunTransport: Transport = {
-  fetch: (url, { method, headers, body, signal }) =>
-    fetch(url, { method, headers, body, signal, timeout: false, proxy: false, redirect: "manual" } as RequestInit),
+  fetch(url, { method, headers, body, signal, fresh }) {
+    const init = { method, headers, body, signal, timeout: false, proxy: false, redirect: "manual" } as RequestInit;
+    // Takes no connection from Bun's pool, and gives none back.
+    if (fresh === true) init.keepalive = false;
+    return fetch(url, init);
+  },
   connects: connectsTo,
 };
 

@@ -16,12 +16,19 @@ const NO_LIMITS = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 0 } }
 const KEEP_ALIVE_MS = 75_000;
 
 let agent: Agent | undefined;
+/** Keeps no connection: for requests that must not meet a stale one. */
+let freshAgent: Agent | undefined;
 
 export const nodeTransport: Transport = {
   fetch(url, request) {
-    agent ??= new Agent(NO_LIMITS);
+    if (request.fresh === true) freshAgent ??= new Agent({ ...NO_LIMITS, pipelining: 0 });
+    else agent ??= new Agent(NO_LIMITS);
     // Its Response is the web's by shape, not by class.
-    return undiciFetch(url, { ...request, dispatcher: agent, redirect: "manual" }) as unknown as Promise<Response>;
+    return undiciFetch(url, {
+      ...request,
+      dispatcher: request.fresh === true ? freshAgent : agent,
+      redirect: "manual",
+    }) as unknown as Promise<Response>;
   },
   connects: connectsTo,
 };
