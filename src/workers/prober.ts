@@ -18,6 +18,9 @@ export class Prober {
   readonly #fleet: ProbeSource;
   readonly #fetchProbe: FetchProbe;
   readonly #clock: Pick<Clock, "now">;
+  /** Number of each worker's last probe, for fairness where not all can have their turn at once. */
+  readonly #turns = new WeakMap<Worker, number>();
+  #turn = 0;
 
   constructor(fleet: ProbeSource, fetchProbe: FetchProbe, clock: Pick<Clock, "now">) {
     this.#fleet = fleet;
@@ -32,13 +35,18 @@ export class Prober {
   run(atMost = Infinity): { started: number; done: Promise<void> } {
     const now = this.#clock.now();
     const due = this.#fleet.due(now);
-    if (due.length > atMost) due.length = atMost;
+    if (due.length > atMost) {
+      // Those that have waited longest: with short intervals the first of the fleet are due again before the last were asked.
+      due.sort((a, b) => (this.#turns.get(a) ?? 0) - (this.#turns.get(b) ?? 0));
+      due.length = atMost;
+    }
     // No promise for nothing: on Workers this runs with every request.
     if (due.length === 0) return { started: 0, done: NOTHING };
     return { started: due.length, done: Promise.all(due.map((worker) => this.#probe(worker))).then(nothing) };
   }
 
   async #probe(worker: Worker): Promise<void> {
+    this.#turns.set(worker, ++this.#turn);
     const { path, timeoutMs } = worker.health.begin(this.#clock.now());
     let result: ProbeResult;
     try {

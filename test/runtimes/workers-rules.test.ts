@@ -149,6 +149,7 @@ describe("Workers' rules", () => {
     const names = Array.from({ length: 9 }, (_, i) => ({ name: `d${i}`, url: `http://d${i}` }));
     const pool = { engine: "vllm", prefill: [{ name: "p", url: "http://p" }], decode: names };
     const config = { models: [{ id: "m", pools: [pool] }], health: { intervalMs: 60_000, path: "/health" } };
+    const eager = { ...config, health: { intervalMs: 100, path: "/health" } };
     const handoff = {
       do_remote_prefill: true,
       remote_block_ids: [[1]],
@@ -160,7 +161,7 @@ describe("Workers' rules", () => {
     const probed = new Set<string>();
     let legs = 0;
     const early: string[] = [];
-    const { edge, router } = onEdge(async (url, { method }) => {
+    const engine: Engine = async (url, { method }) => {
       if (method === "GET") {
         if (legs === 0) early.push(url);
         probed.add(url);
@@ -168,7 +169,8 @@ describe("Workers' rules", () => {
       }
       legs += 1;
       return url.startsWith("http://p/") ? json(whole("A", "length", { kv_transfer_params: handoff })) : stream(GOOD);
-    }, config);
+    };
+    const { edge, router } = onEdge(engine, config);
     const counts: number[] = [];
     for (let round = 0; round < 6; round++) {
       legs = 0;
@@ -178,6 +180,14 @@ describe("Workers' rules", () => {
       counts.push(probed.size - before);
     }
     expect([counts, early, edge.violations]).toEqual([[2, 2, 2, 2, 2, 0], [], []]);
+    // The first are due again before the last were asked, and have to wait for them.
+    probed.clear();
+    const hasty = onEdge(engine, eager);
+    for (let round = 0; round < 5; round++) {
+      await hasty.edge.serve(hasty.router, request());
+      await hasty.edge.advance(150);
+    }
+    expect(probed.size).toBe(10);
   });
 
   test("making a router starts nothing: no timer, no randomness, no hash, no request", () => {
