@@ -88,12 +88,17 @@ function checkSamplingParams(doc: JsonObject): void {
   if (member === undefined) return;
   if (doc.text.charCodeAt(member.valueStart) !== 0x5b) objectAt(doc.text, member.valueStart, "sampling_params");
   else {
+    let count = 0;
     eachElement(doc.text, member.valueStart, (start) => {
+      if (++count > MOST_SAMPLING_PARAMS) throw invalid('"sampling_params" has too many elements', "sampling_params");
       objectAt(doc.text, start, "sampling_params");
       return true;
     });
   }
 }
+
+/** One per prompt. Ten million of them, which a body has room for, took six seconds to look through. */
+const MOST_SAMPLING_PARAMS = 65_536;
 
 /** No option has more, and each costs its span. */
 const MOST_OPTIONS = 1_024;
