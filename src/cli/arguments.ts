@@ -1,4 +1,5 @@
 import { nearest } from "../config/nearest.ts";
+import { type Place, parsePlace } from "../regions/place.ts";
 import { COMMANDS, type CommandName, FLAGS, type Flag } from "./flags.ts";
 
 /** Bad usage: exit code 2 (contract section 1). */
@@ -28,6 +29,8 @@ export interface CheckArguments extends ServeArguments {
   json: boolean;
   /** Judge the configuration alone, ask no engine. */
   offline: boolean;
+  /** Print the costs of pools, seen from there; `here` is the router's own place. */
+  explain?: Place | "here";
 }
 
 export interface DemoArguments {
@@ -61,9 +64,10 @@ export function parseArguments(argv: readonly string[]): Arguments {
   if (command === "simulate") return { command, args: rest };
   const values = readFlags(command, rest);
   if (values.help) return { command: "help" };
-  const { help: _help, json, offline, ...serve } = values;
+  const { help: _help, json, offline, explain, ...serve } = values;
   if (command === "serve") return { command, args: serve };
-  if (command === "check") return { command, args: { ...serve, json, offline } };
+  if (command === "check")
+    return { command, args: { ...serve, json, offline, ...(explain !== undefined && { explain }) } };
   const { host, port } = serve;
   return { command, args: { ...(host !== undefined && { host }), ...(port !== undefined && { port }) } };
 }
@@ -120,6 +124,11 @@ function setFlag(values: Values, flag: Flag, name: string, words: string[], glue
     return;
   }
   const first = words[0];
+  // Its value may be left out; one that begins with a minus is a latitude in the south.
+  if (flag.kind === "place" && (first === undefined || (!glued && first.startsWith("--")))) {
+    values.explain = "here";
+    return;
+  }
   if (first === undefined || first === "" || (!glued && first.startsWith("--"))) {
     throw new UsageError(
       `${name} wanted ${flag.value}, got ${first === undefined || first === "" ? "nothing" : `"${first}"`}`,
@@ -132,6 +141,11 @@ function setFlag(values: Values, flag: Flag, name: string, words: string[], glue
       return;
     case "port":
       values[flag.field] = portNumber(first, name, 0);
+      return;
+    case "place":
+      values.explain = parsePlace(first);
+      if (values.explain === undefined)
+        throw new UsageError(`${name} wanted LATITUDE,LONGITUDE in degrees, got "${first}"`);
       return;
     case "urls":
       values[flag.field].push(first);

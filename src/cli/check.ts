@@ -4,6 +4,7 @@ import type { CheckArguments } from "./arguments.ts";
 import { printReport } from "./check-print.ts";
 import { checkWorker, type OpenTcp, openTcpConnection, type WorkerFinding } from "./check-worker.ts";
 import type { CommandContext } from "./context.ts";
+import { type CostReport, costReport, printCosts } from "./explain.ts";
 import { type LoadedConfig, loadServeConfig } from "./load.ts";
 import { type AskFetch, askWith } from "./probe.ts";
 
@@ -21,6 +22,8 @@ export interface CheckReport {
   connections: { needed: number; allowed: number | null; chosen: boolean } | null;
   problems: ConfigIssue[];
   warnings: string[];
+  /** With `--explain`. */
+  costs?: CostReport;
 }
 
 export interface CheckOptions extends CommandContext {
@@ -48,8 +51,10 @@ export async function runCheck(options: CheckOptions): Promise<number> {
     return 1;
   }
   const report = await buildReport(loaded, env, args.offline ? undefined : fetch, openTcp);
+  if (args.explain !== undefined) report.costs = costReport(loaded, args.explain === "here" ? undefined : args.explain);
   if (args.json) output.line(JSON.stringify(report, null, 2));
   else printReport(report, loaded.config, args.offline, output);
+  if (!args.json && report.costs !== undefined) printCosts(report.costs, output);
   for (const { path, message } of report.problems) output.error(`${path}: ${message}`);
   return report.ok ? 0 : 1;
 }

@@ -18,6 +18,7 @@ export type Flag = FlagBase &
         field: "config" | "host" | "engine" | "model" | "connector" | "policy" | "prefillPolicy" | "decodePolicy";
       }
     | { kind: "port"; field: "port" }
+    | { kind: "place"; field: "explain" }
     | { kind: "urls"; field: "decode" | "workerUrls"; many: boolean }
     | { kind: "prefill" }
   );
@@ -149,5 +150,13 @@ export const FLAGS: readonly Flag[] = [
     help: "print the findings as JSON",
   },
   { names: ["--offline"], kind: "switch", field: "offline", commands: ["check"], value: "", help: "ask no engine" },
+  {
+    names: ["--explain"],
+    kind: "place",
+    field: "explain",
+    commands: ["check"],
+    value: "[LAT,LON]",
+    help: "print what each pool costs, seen from a place (the router's own)",
+  },
   { names: ["--help"], kind: "switch", field: "help", commands: LISTENING, value: "", help: "this text" },
 ];

@@ -8,7 +8,7 @@ import { distances, estimateMs } from "./distance.ts";
 import type { Place } from "./place.ts";
 import { type PoolCost, poolCost } from "./pool-cost.ts";
 import { PoolState } from "./pool-state.ts";
-import { orderPools, shares } from "./spread.ts";
+import { admitted, type Candidate, orderPools, shares } from "./spread.ts";
 import type { Visit } from "./visit.ts";
 
 /** The part of the configuration that is geography; read anew at each choice, so a reload counts at once. */
@@ -73,7 +73,7 @@ export class PoolChoice {
   ): readonly Pool[] {
     const pools = allowed(model, visit.allowedRegions);
     if (pools.length < 2) return pools;
-    const ordered = this.#near ? this.#byCost(pools, visit, input, now) : this.#byLoad(model, pools, now);
+    const ordered = this.#near ? this.#byCost(pools, visit, input, now) : this.#byLoad(model, pools, input, now);
     return failed === undefined || failed.size === 0 ? ordered : last(ordered, failed);
   }
 
@@ -129,9 +129,13 @@ export class PoolChoice {
     return this.#geography.regions.length > 0;
   }
 
-  #byLoad(model: Model, pools: readonly Pool[], now: number): readonly Pool[] {
+  #byLoad(model: Model, pools: readonly Pool[], input: ChoiceInput, now: number): readonly Pool[] {
     const ordered = this.#fleet.pools(pools === model.pools ? model : { ...model, pools }, now);
-    return groups(ordered, (pool) => (this.#states.get(pool)?.recovery.share(true, now) === 0 ? 1 : 0));
+    return groups(ordered, (pool) => {
+      const state = this.#states.get(pool);
+      const share = state?.recovery.share(pool.serving(now), now) ?? 1;
+      return state === undefined || share === 1 ? 0 : rankOf(state.hash, sessionHash(input), share);
+    });
   }
 
   #byCost(pools: readonly Pool[], visit: Visit, input: ChoiceInput, now: number): Pool[] {
@@ -140,20 +144,14 @@ export class PoolChoice {
     const shareOf = states.map((state) => state.recovery.share(state.serving, now));
     this.#reuse?.read(input, now);
     const costs = this.#costs(states, visit, input.tokens, this.#reuse);
-    const session = hashText(input.session().slice(0, KEY_CHARS));
+    const session = sessionHash(input);
     // Those out of service come last, but they come: what they refuse with is the answer when there is nobody else.
-    const ordered: Pool[] = [];
-    for (const rank of [0, 1, 2]) {
-      const candidates = [];
-      for (const [index, state] of states.entries()) {
-        const share = shareOf[index]!;
-        if (rank !== (share > 0 ? 0 : state.serving ? 1 : 2)) continue;
-        const capacity = state.capacity * (share > 0 ? share : 1);
-        candidates.push({ pool: state.pool, hash: state.hash, costMs: costs[index]!.totalMs, capacity });
-      }
-      ordered.push(...orderPools(candidates, session));
+    const ranks: Candidate<Pool>[][] = [[], [], [], []];
+    for (const [index, { pool, hash, capacity, serving }] of states.entries()) {
+      const rank = serving ? rankOf(hash, session, shareOf[index]!) : 3;
+      ranks[rank]!.push({ pool, hash, capacity, costMs: costs[index]!.totalMs });
     }
-    return ordered;
+    return ranks.flatMap((candidates) => orderPools(candidates, session));
   }
 
   #costs(states: readonly PoolState[], visit: Visit, promptTokens: number, reuse: Reuse | undefined): PoolCost[] {
@@ -191,6 +189,16 @@ export class PoolChoice {
     }
     return state;
   }
+}
+
+function sessionHash(input: ChoiceInput): number {
+  return hashText(input.session().slice(0, KEY_CHARS));
+}
+
+/** 0: takes this session; 1: comes back by and by, and this session's turn is later; 2: left alone after failures. */
+function rankOf(poolHash: number, session: number, share: number): 0 | 1 | 2 {
+  if (share === 0) return 2;
+  return admitted(poolHash, session, share) ? 0 : 1;
 }
 
 /** Data residency comes before everything else: a pool without a region is in none of them. */

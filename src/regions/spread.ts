@@ -10,7 +10,7 @@ const LEAST_CAPACITY = 1e-6;
 /** What gives a pool its weight. */
 export interface Weighed {
   costMs: number;
-  /** Weight of its workers, times how far it has recovered (0…1). */
+  /** Weight of its workers. */
   capacity: number;
 }
 
@@ -55,6 +55,14 @@ function weigher(candidates: readonly Weighed[]): (candidate: Weighed) => number
   for (const { costMs } of candidates) best = Math.min(best, costMs);
   const soft = Math.max(SOFT_MS, Math.abs(best) * SOFT_SHARE);
   return ({ capacity, costMs }) => Math.log(Math.max(LEAST_CAPACITY, capacity)) + (best - costMs) / soft;
+}
+
+/**
+ * Whether a session is among the share (0…1) that a recovering pool gets. As the share grows sessions come in and none goes out. A factor
+ * on the weight would not do: where a pool is much cheaper than the others, a twentieth of its weight still draws most sessions.
+ */
+export function admitted(poolHash: number, sessionHash: number, share: number): boolean {
+  return share >= 1 || unit(~poolHash, sessionHash) < share;
 }
 
 /** Two 32-bit hashes → a number in (0, 1), well mixed (murmur3's finaliser). */

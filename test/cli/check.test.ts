@@ -139,3 +139,57 @@ test("colours are for terminals that want them", () => {
     expect(paint.good("x")).toBe("x");
   }
 });
+
+describe("check --explain", () => {
+  const pool = (name: string, region?: string) => ({
+    name,
+    engine: "vllm",
+    region,
+    prefill: [`http://p.${name}`],
+    decode: [`http://d.${name}`],
+  });
+  const world = {
+    models: [{ id: "m", pools: [pool("dublin", "eu"), pool("virginia", "us")] }],
+    regions: [
+      { name: "eu", latitude: 53.3, longitude: -6.3 },
+      { name: "us", latitude: 38.9, longitude: -77.4 },
+    ],
+    location: { region: "us" },
+    auth: { clientKeys: [{ name: "team", keyEnv: "TEAM", allowedRegions: ["eu"] }] },
+  };
+  const env = { TEAM: "k" };
+
+  test("prints what each pool costs from a place, cheapest first, with the router's own choice code", async () => {
+    const { code, out } = await check(world, ["--offline", "--explain", "48.9,2.4"], env);
+    expect(code).toBe(0);
+    const lines = out.split("\n").filter((line) => line.includes("distance"));
+    expect(lines[0]).toContain("costs seen from 48.9,2.4");
+    expect(lines[1]).toMatch(
+      /pool dublin +eu +distance 1\d\.\d ms \+ queue 0\.0 ms - reuse 0\.0 ms = 1\d\.\d ms +100\.0 % of sessions$/,
+    );
+    expect(lines[2]).toMatch(/pool virginia +us +distance 9\d\.\d ms .* 0\.\d % of sessions +never for team$/);
+  });
+
+  test("without a place the router's own counts; JSON has the same", async () => {
+    const { out } = await check(world, ["--offline", "--json", "--explain"], env);
+    const { costs } = JSON.parse(out) as CheckReport;
+    expect(costs!.from).toEqual({ latitude: 38.9, longitude: -77.4 });
+    expect(costs!.models[0]!.pools.map(({ name }) => name)).toEqual(["virginia", "dublin"]);
+    expect(costs!.models[0]!.pools[0]).toMatchObject({
+      distanceMs: 2,
+      queueMs: 0,
+      reuseMs: 0,
+      totalMs: 2,
+      notFor: ["team"],
+    });
+  });
+
+  test("southern latitudes begin with a minus; what is no place is bad usage", async () => {
+    const { out } = await check(world, ["--offline", "--explain", "-33.9,151.2"], env);
+    expect(out).toContain("costs seen from -33.9,151.2");
+    expect(() => parseArguments(["check", "--explain", "Paris"])).toThrow(
+      '--explain wanted LATITUDE,LONGITUDE in degrees, got "Paris"',
+    );
+    expect(() => parseArguments(["check", "--explain", "91,0"])).toThrow("wanted LATITUDE,LONGITUDE");
+  });
+});
