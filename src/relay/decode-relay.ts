@@ -217,7 +217,7 @@ export class DecodeRelay {
       return;
     }
     this.#fail(
-      new Failure(this.#contentSeen ? "decode_failed" : "decode_unreachable", {
+      new Failure("decode_failed", {
         status: 502,
         stage: "decode",
         kind: "cut",

@@ -65,7 +65,7 @@ describe("what commits the status (contract section 5)", () => {
     expect(commit.state).toBe("pending");
     engine.end();
     await settled();
-    expect(commit.state).toMatchObject({ code: "decode_unreachable", status: 502, kind: "cut" });
+    expect(commit.state).toMatchObject({ code: "decode_failed", status: 502, kind: "cut" });
   });
 });
 
@@ -99,12 +99,15 @@ describe("before the commit a failure is a rejection, never a frame", () => {
     expect(await relay.next()).toBeUndefined();
   });
 
-  test("a cut is unreachable, and a clean end without an answer too", async () => {
-    for (const how of ["cut", "end"] as const) {
+  test("a cut before an answer is unreachable; a clean end without one is a failed answer", async () => {
+    for (const [how, code] of [
+      ["cut", "decode_unreachable"],
+      ["end", "decode_failed"],
+    ] as const) {
       const { engine, commit } = await relayed();
       engine.push(ROLE)[how]();
       await settled();
-      expect(commit.state).toMatchObject({ code: "decode_unreachable", status: 502, kind: "cut" });
+      expect(commit.state).toMatchObject({ code, status: 502, kind: "cut" });
     }
   });
 
