@@ -30,6 +30,8 @@ const decodeDropsLogprobs = ownedAnd("prompt_logprobs");
 export interface VllmPrefillExtras {
   /** Mooncake: a stop on the first token would free the blocks, and decode waits 480 s for them. */
   minTokens?: "1";
+  /** Push, responses: the engine's id of the request, as JSON text. */
+  requestId?: string | undefined;
   headers?: Record<string, string>;
 }
 
@@ -58,6 +60,7 @@ export function vllmPrefillLeg(
       // The only limit that /v1/responses reads: without it prefill would write the whole answer.
       max_output_tokens: api === "responses" || hasMember(doc, "max_output_tokens") ? "1" : undefined,
       min_tokens: extras.minTokens,
+      request_id: extras.requestId,
       kv_transfer_params: kvTransferParams,
     },
   });
@@ -65,7 +68,7 @@ export function vllmPrefillLeg(
 }
 
 /** vLLM's decode leg: the client's own body and the hand-off, as the text it came as. */
-export function vllmDecodeLeg(request: GenerationRequest, handoff: string): LegRequest {
+export function vllmDecodeLeg(request: GenerationRequest, handoff: string, requestId?: string): LegRequest {
   return {
     path: request.path,
     body: splice(request.doc, {
@@ -74,6 +77,7 @@ export function vllmDecodeLeg(request: GenerationRequest, handoff: string): LegR
         model: engineModelOf(request),
         // With logprobs an echo needs those of the prompt, which decode has not computed.
         echo: asksEchoedPrompt(request) ? "false" : undefined,
+        request_id: requestId,
         kv_transfer_params: handoff,
       },
     }),

@@ -26,7 +26,7 @@ export const vllmPush: Dialect = {
   ...terminalsWithout(vllmHandoffMembers),
 };
 
-/** `id` must be what both legs carry as `x-request-id`: the engines pair them by it. */
+/** `id` must be what both legs carry as `x-request-id`. */
 function planPush(request: GenerationRequest, prefill: LegTarget, id: string): SplitPlan {
   return new PushPlan(request, prefill, id);
 }
@@ -35,6 +35,7 @@ class PushPlan implements SplitPlan {
   readonly prefill: LegRequest;
   readonly early: EngineOutput;
   readonly #request: GenerationRequest;
+  readonly #requestId: string | undefined;
 
   constructor(request: GenerationRequest, target: LegTarget, id: string) {
     const { engineId, kvHost, kvPort = DEFAULT_KV_PORT, tpSize = 1, ppSize = 1 } = target;
@@ -46,7 +47,10 @@ class PushPlan implements SplitPlan {
       });
     }
     this.#request = request;
-    this.prefill = vllmPrefillLeg(request, EXPECT_PUSH);
+    // The engines pair legs by their own ids of them, which they make from `x-request-id`, but for responses from the body (seen on a
+    // real pair: without it decode waits for blocks that are never its own).
+    this.#requestId = request.api === "responses" ? `"resp_${id}"` : undefined;
+    this.prefill = vllmPrefillLeg(request, EXPECT_PUSH, { requestId: this.#requestId });
     const value = {
       do_remote_decode: false,
       do_remote_prefill: true,
@@ -65,6 +69,6 @@ class PushPlan implements SplitPlan {
   }
 
   decode(handoff: RawJson): LegRequest {
-    return vllmDecodeLeg(this.#request, handoff.text);
+    return vllmDecodeLeg(this.#request, handoff.text, this.#requestId);
   }
 }

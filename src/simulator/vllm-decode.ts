@@ -6,7 +6,7 @@ import { type Ready, runGeneration } from "./run.ts";
 import { type Script, silentScript } from "./script.ts";
 import { computePrompts, die, type EngineState } from "./state.ts";
 import { sleep, within } from "./time.ts";
-import { blockSize, isRemotePrefill, type KvReference, readHandoff } from "./vllm-handoff.ts";
+import { blockSize, isRemotePrefill, type KvReference, pushName, readHandoff } from "./vllm-handoff.ts";
 
 /** What a client reads when blocks could not be pulled; the reason stays in the engine's log. */
 const pullFailed = "Internal server error";
@@ -101,7 +101,7 @@ async function pull(call: RoleCall, reference: KvReference): Promise<string> {
 /** Push connectors: waits for prefill's blocks, and is not told when they will not come. */
 async function awaitPush(call: RoleCall, params: JsonRecord): Promise<string> {
   const { state, request, ask } = call;
-  const address = pushAddress(state, params);
+  const address = pushAddress(call, params);
   const leaving = new AbortController();
   const signal = AbortSignal.any([request.signal, state.life.signal, leaving.signal]);
   try {
@@ -126,7 +126,8 @@ async function awaitPush(call: RoleCall, params: JsonRecord): Promise<string> {
   }
 }
 
-function pushAddress(state: EngineState, params: JsonRecord): { host: string; port: number; room: string } {
+function pushAddress(call: RoleCall, params: JsonRecord): { host: string; port: number; room: string } {
+  const { state } = call;
   const engineId = params.remote_engine_id;
   if (state.connector === "mooncake") {
     const url = typeof params.remote_bootstrap_addr === "string" ? readUrl(params.remote_bootstrap_addr) : undefined;
@@ -137,7 +138,7 @@ function pushAddress(state: EngineState, params: JsonRecord): { host: string; po
   }
   const reference = isRecord(params) ? readHandoff({ ...params, remote_block_ids: [0] }) : undefined;
   if (reference === undefined) throw new Refusal(500, pullFailed);
-  return { host: reference.host, port: reference.port, room: `${reference.engineId}/${reference.requestId}` };
+  return { host: reference.host, port: reference.port, room: `${reference.engineId}/${pushName(call)}` };
 }
 
 function readUrl(text: string): URL | undefined {

@@ -1,5 +1,6 @@
 import { canonical, integerText, isRecord, type JsonRecord, numberOf } from "./json.ts";
 import type { Prompt } from "./prompt.ts";
+import type { RoleCall } from "./role.ts";
 import { hashText } from "./vocabulary.ts";
 
 /** Tokens per KV block. */
@@ -64,6 +65,13 @@ function countBlocks(params: JsonRecord): number {
   const flat = ids.every((id) => integerText(id) !== undefined);
   if (flat) return ids.length;
   return Math.max(0, ...ids.map((group) => (Array.isArray(group) ? group.length : 0)));
+}
+
+/** What NIXL push pairs two legs by: the engine's own id of a request, from its header, for responses from its body alone. */
+export function pushName({ ask, request }: RoleCall): string | null {
+  if (ask.api !== "responses") return request.headers.get("x-request-id");
+  const { request_id } = ask.body;
+  return typeof request_id === "string" ? request_id : crypto.randomUUID();
 }
 
 export function isRemotePrefill(params: unknown): params is JsonRecord {

@@ -4,7 +4,7 @@ import { findFault, type Ready, runGeneration } from "./run.ts";
 import type { Script } from "./script.ts";
 import { computePrompts } from "./state.ts";
 import { sleep } from "./time.ts";
-import { makeHandoff } from "./vllm-handoff.ts";
+import { makeHandoff, pushName } from "./vllm-handoff.ts";
 
 /**
  * vLLM as prefill: an ordinary server that keeps the blocks of a request with `do_remote_decode` and says in its
@@ -78,8 +78,8 @@ function faultyHandoff(call: RoleCall): string | undefined {
 
 /** Push connectors: the blocks wait for decode to come and ask, whether or not this request is still open. */
 async function push(call: RoleCall, params: JsonRecord): Promise<void> {
-  const { state, request, ask } = call;
-  const named = state.connector === "mooncake" ? params.transfer_id : request.headers.get("x-request-id");
+  const { state, ask } = call;
+  const named = state.connector === "mooncake" ? params.transfer_id : pushName(call);
   const prompt = ask.prompts[0];
   if (typeof named !== "string" || prompt === undefined || state.side === undefined) return;
   const waiting = new AbortController();

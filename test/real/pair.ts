@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
  * A running pair of real vLLM engines (NIXL) and an aggregated server of the same model, told by the environment:
  *
  * - `REAL_AGG`, `REAL_PREFILL`, `REAL_DECODE`: base URLs, by default ports 8600, 8601, 8602 of this machine
+ * - `REAL_CONNECTOR`: `nixl` (default) or `nixl-push`; the latter needs prefill's `REAL_ENGINE_ID`, `REAL_KV_HOST` and `REAL_KV_PORT`
  * - `REAL_KILL_PREFILL`, `REAL_KILL_DECODE`: shell commands that kill an engine at once; something else has to start it again
  */
 export const agg = process.env.REAL_AGG ?? "http://127.0.0.1:8600";
@@ -11,6 +12,16 @@ export const prefill = process.env.REAL_PREFILL ?? "http://127.0.0.1:8601";
 export const decode = process.env.REAL_DECODE ?? "http://127.0.0.1:8602";
 export const killPrefill = process.env.REAL_KILL_PREFILL;
 export const killDecode = process.env.REAL_KILL_DECODE;
+export const connector = process.env.REAL_CONNECTOR ?? "nixl";
+/** What a push connector's decode has to be told of prefill. */
+export const pushTarget =
+  connector === "nixl-push"
+    ? {
+        engineId: process.env.REAL_ENGINE_ID,
+        kvHost: process.env.REAL_KV_HOST ?? "127.0.0.1",
+        kvPort: Number(process.env.REAL_KV_PORT ?? 5600),
+      }
+    : {};
 
 /** An engine that was killed needs so long to load again, on a busy machine. */
 const RESTART_MS = 120_000;

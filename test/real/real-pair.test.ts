@@ -3,6 +3,7 @@ import { RouterProcess } from "../cli/router-process.ts";
 import { gistOf } from "./gist.ts";
 import {
   agg,
+  connector,
   decode,
   Gate,
   healthy,
@@ -12,6 +13,7 @@ import {
   metric,
   modelOfPair,
   prefill,
+  pushTarget,
   until,
   untilIdle,
   untilRestarted,
@@ -35,10 +37,10 @@ beforeAll(async function start() {
         pools: [
           {
             engine: "vllm",
-            connector: "nixl",
+            connector,
             // An abort in a prompt's last step comes too late for vLLM, whose blocks then wait for their lease: here none may.
             cancel: "deferred",
-            prefill: [prefillGate.url],
+            prefill: [{ url: prefillGate.url, ...pushTarget }],
             decode: [decodeGate.url],
           },
         ],

@@ -173,7 +173,8 @@ for (const connector of ["nixl-push", "mooncake"] as const) {
       connector === "mooncake"
         ? { ...shared, transfer_id: "xfer-1", remote_bootstrap_addr: "http://127.0.0.1:8998" }
         : { ...shared, remote_host: "127.0.0.1", remote_port: 5600, tp_size: 1, pp_size: 1, remote_request_id: id };
-    const decoded = post(decode, path, { ...chat, kv_transfer_params: params });
+    const headers = { "x-request-id": id };
+    const decoded = post(decode, path, { ...chat, kv_transfer_params: params }, { headers });
     const watched = watch(decoded);
     await clock.advance(10_000);
     expect(watched.state).toBe("pending");
@@ -186,7 +187,7 @@ for (const connector of ["nixl-push", "mooncake"] as const) {
           max_tokens: 1,
           kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, transfer_id: "xfer-1" },
         },
-        { headers: { "x-request-id": id } },
+        { headers },
       ),
     );
     expect(prefilled.kv_transfer_params).toBeNull();
