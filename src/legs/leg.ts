@@ -9,6 +9,8 @@ const latin1 = new TextDecoder("latin1");
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
 export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown";
 
+type Step = { done: boolean; value?: Uint8Array | undefined };
+
 export interface LegOptions {
   role: "prefill" | "decode";
   /** The worker's name, for messages: never its address. */
@@ -37,6 +39,11 @@ export class Leg {
   #body: string;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   #pending: Promise<unknown> | undefined;
+  // For `pull`: who gets the next bytes, and the two callbacks that are made once per leg.
+  #take: ((chunk: Uint8Array | undefined) => void) | undefined;
+  #fail: ((failure: Failure) => void) | undefined;
+  #onStep: ((step: Step) => void) | undefined;
+  #onCut: ((error: unknown) => void) | undefined;
   #headersSeen = false;
   #stopConnectWatch: (() => void) | undefined;
   #refuse: ((failure: Failure) => void) | undefined;
@@ -100,28 +107,34 @@ export class Leg {
     this.#reader = response.body?.getReader();
   }
 
+  /**
+   * Reads the next bytes of the answer and calls back: `undefined` at its clean end, a Failure of kind `cut` when it is cut. For the chunks
+   * of a stream, where each promise counts: there is none but the reader's own.
+   */
+  pull(take: (chunk: Uint8Array | undefined) => void, fail: (failure: Failure) => void): void {
+    this.#take = take;
+    this.#fail = fail;
+    if (this.#reader === undefined) {
+      this.ended = true;
+      queueMicrotask(() => take(undefined));
+      return;
+    }
+    const step = this.#reader.read();
+    this.#pending = step;
+    this.#onStep ??= ({ done, value }) => {
+      if (done) this.#end();
+      this.#take!(done ? undefined : value);
+    };
+    this.#onCut ??= (error) => {
+      this.#end();
+      this.#fail!(this.lost("cut", error));
+    };
+    step.then(this.#onStep, this.#onCut);
+  }
+
   /** The next bytes of the answer, `undefined` at its clean end. Rejects with a Failure of kind `cut`. */
   read(): Promise<Uint8Array | undefined> {
-    const reader = this.#reader;
-    if (reader === undefined) {
-      this.ended = true;
-      return Promise.resolve(undefined);
-    }
-    const next = reader.read().then(
-      ({ done, value }) => {
-        if (done) {
-          this.#end();
-          return undefined;
-        }
-        return value;
-      },
-      (error: unknown) => {
-        this.#end();
-        throw this.lost("cut", error);
-      },
-    );
-    this.#pending = next;
-    return next;
+    return new Promise((resolve, reject) => this.pull(resolve, reject));
   }
 
   /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped, and so are comments before it. */
@@ -252,7 +265,7 @@ export class Leg {
       const first = await this.#pending;
       if (first instanceof Response) {
         if (this.#reader === undefined) this.attach(first);
-      } else if (first !== undefined && !untilEnd && saysSomething(first)) return;
+      } else if (isStep(first) && (first.done || (!untilEnd && saysSomething(first.value!)))) return;
       for (;;) {
         const chunk = await this.read();
         if (chunk === undefined || (!untilEnd && saysSomething(chunk))) return;
@@ -274,9 +287,13 @@ export class Leg {
   }
 }
 
+function isStep(value: unknown): value is Step {
+  return typeof value === "object" && value !== null && "done" in value;
+}
+
 /** More than blank lines and comments: an engine's pings come while its transfer is still under way. */
-function saysSomething(chunk: unknown): boolean {
-  return !(chunk instanceof Uint8Array) || !/^(?:[\r\n]|:[^\r\n]*)*$/.test(latin1.decode(chunk));
+function saysSomething(chunk: Uint8Array): boolean {
+  return !/^(?:[\r\n]|:[^\r\n]*)*$/.test(latin1.decode(chunk));
 }
 
 function ignore(): void {}

@@ -16,13 +16,13 @@ export class Watch {
     this.#expire = expire;
   }
 
-  /** Expires `ms` from now; a non-positive or infinite `ms` means no deadline. */
-  set(ms: number): void {
+  /** Expires `ms` from `now`; a non-positive or infinite `ms` means no deadline. */
+  set(ms: number, now = this.#clock.now()): void {
     if (ms <= 0 || ms === Number.POSITIVE_INFINITY) {
       this.#at = Number.POSITIVE_INFINITY;
       return;
     }
-    this.#at = this.#clock.now() + ms;
+    this.#at = now + ms;
     if (this.#at < this.#timerAt) this.#arm(ms);
   }
 

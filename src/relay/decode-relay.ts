@@ -1,52 +1,20 @@
-import { ClientGone, Failure, type FaultKind } from "../errors/failure.ts";
-import type { Leg } from "../legs/leg.ts";
-import { Watch } from "../legs/watch.ts";
-import type { PrefillOutcome, PrefillTail, PrefillTask } from "../prefill/task.ts";
-import type { Clock } from "../runtime/clock.ts";
-import type { EventMeaning, StreamApi } from "../sse/api.ts";
+import { ClientGone, Failure } from "../errors/failure.ts";
+import type { PrefillOutcome, PrefillTail } from "../prefill/task.ts";
+import type { EventMeaning } from "../sse/api.ts";
 import { SseFramer } from "../sse/framer.ts";
 import { parseEvent } from "../sse/parse-event.ts";
 import { sequenceAfter } from "../sse/sequence.ts";
 import { eventSpans } from "../sse/split.ts";
 import { StreamState } from "../sse/stream-state.ts";
 import { failureFrame } from "./failure-frame.ts";
-import { type EventEditor, type SeenEvent, withData } from "./held-event.ts";
+import { cutShort, endedEarly, engineFailure, eventTooLarge, tooSilent } from "./failures.ts";
+import { type SeenEvent, withData } from "./held-event.ts";
+import { HeldEvents } from "./held-events.ts";
+import { concat, Outbox } from "./outbox.ts";
+import type { RelayOptions } from "./ports.ts";
+import { Silence } from "./silence.ts";
 
-/** What the relay tells, each at most once per cause; counters and logs are the listener's business. */
-export interface RelayObserver {
-  /** The stream is over for the client. `undefined`: well. */
-  ended(failure: Failure | ClientGone | undefined): void;
-  /** The first whole event of decode came (a deferred cancel may close the legs from here on). */
-  firstEvent(): void;
-  settleWaited(ms: number, settled: boolean): void;
-  /** Something after the finish event was missing and was completed, or was an error and was dropped. */
-  mended(what: "end_mark" | "cut" | "silence" | "error_dropped"): void;
-  lateFailure(kind: FaultKind, when: "streaming" | "after_end", passed: boolean): void;
-  /** An event that carries usage passed by. */
-  usage(data: string): void;
-}
-
-export interface RelayOptions {
-  leg: Leg;
-  api: StreamApi;
-  /** How many choices decode's stream has. */
-  choices: number;
-  task: PrefillTask | undefined;
-  /** Known before decode began (sequential modes). */
-  tail: PrefillTail | undefined;
-  editor: EventEditor | undefined;
-  clock: Clock;
-  limits: { eventBytes: number; settleMs: number; idleMs: number };
-  lateFailure: "any" | "definitive";
-  /** The heart's error → what the client may see. */
-  explain(error: unknown): Failure;
-  mask(text: string): string;
-  observer: RelayObserver;
-}
-
-/** Chunks that carry no answer are held back so long (contract section 5). */
-const HELD_EVENTS = 16;
-const HELD_BYTES = 65_536;
+export type { RelayObserver, RelayOptions } from "./ports.ts";
 
 /** holding: nothing is committed. settling: a finish is held for prefill's tail. released: the finish went out, nothing can fail any more. */
 type State = "holding" | "flowing" | "settling" | "released" | "over";
@@ -54,7 +22,6 @@ type State = "holding" | "flowing" | "settling" | "released" | "over";
 const encoder = new TextEncoder();
 // Bytes to characters one to one, so offsets stay; native, and the mark search then is native too.
 const latin1 = new TextDecoder("latin1");
-const NO_BYTES = new Uint8Array(0);
 
 /**
  * Decode's stream on its way to the client: byte for byte, whole events only, pulled by the client (nothing is read that nobody waits
@@ -67,7 +34,7 @@ export class DecodeRelay {
   readonly #o: RelayOptions;
   readonly #framer = new SseFramer();
   readonly #stream: StreamState;
-  readonly #idle: Watch;
+  readonly #silence: Silence;
   #state: State = "holding";
   #committed = false;
   #contentSeen = false;
@@ -75,26 +42,18 @@ export class DecodeRelay {
   /** The last block that passed without being read. */
   #unread: Uint8Array | undefined;
   #reading = false;
-  #held: SeenEvent[] = [];
-  #heldBytes = 0;
-  #heldEvents = 0;
-  #out: Uint8Array[] = [];
+  readonly #held = new HeldEvents();
+  readonly #out = new Outbox();
   #tail: PrefillTail | undefined;
   #commit: { resolve: () => void; reject: (error: unknown) => void } | undefined;
-  #waiting: ((chunk: Uint8Array | undefined) => void) | undefined;
-  /** Milliseconds of silence so far, of which comments do not count as an end. */
-  #silence = 0;
-  #waitingSince = 0;
   #settleSince = 0;
   #stopSettle: (() => void) | undefined;
   #unsubscribe: (() => void) | undefined;
-  bytesOut = 0;
-  blocksOut = 0;
 
   constructor(options: RelayOptions) {
     this.#o = options;
     this.#stream = new StreamState(options.choices);
-    this.#idle = new Watch(options.clock, () => this.#silent());
+    this.#silence = new Silence(options.clock, options.limits.idleMs, () => this.#silent());
     this.#tail = options.tail;
   }
 
@@ -111,10 +70,10 @@ export class DecodeRelay {
 
   /** The next bytes for the client, undefined at the end. Never rejects. Call again only after the last one has resolved. */
   next(): Promise<Uint8Array | undefined> {
-    if (this.#out.length > 0) return Promise.resolve(this.#take());
+    if (!this.#out.empty) return Promise.resolve(this.#out.take());
     if (this.#state === "over") return Promise.resolve(undefined);
     return new Promise((resolve) => {
-      this.#waiting = resolve;
+      this.#out.await(resolve);
       this.#advance();
     });
   }
@@ -145,43 +104,41 @@ export class DecodeRelay {
     return this.#contentSeen;
   }
 
+  get bytesOut(): number {
+    return this.#out.bytesOut;
+  }
+
+  get blocksOut(): number {
+    return this.#out.blocksOut;
+  }
+
   // -- reading
 
   #advance(): void {
-    if (this.#out.length > 0) {
-      this.#deliver();
-      if (this.#waiting === undefined) return;
+    if (!this.#out.empty) {
+      this.#out.deliver();
+      if (!this.#out.awaited) return;
     }
     if (this.#reading || this.#state === "over" || this.#state === "settling") return;
-    if (this.#committed ? this.#waiting === undefined : this.#awaitingTail()) return;
+    if (this.#committed ? !this.#out.awaited : this.#awaitingTail()) return;
     this.#reading = true;
-    if (this.#committed) {
-      this.#waitingSince = this.#o.clock.now();
-      if (this.#o.limits.idleMs > 0) this.#idle.set(Math.max(1, this.#o.limits.idleMs - this.#silence));
-    }
-    this.#o.leg.read().then(this.#onChunk, this.#onError);
+    if (this.#committed) this.#silence.begin();
+    this.#o.leg.pull(this.#onChunk, this.#onError);
   }
 
   readonly #onChunk = (chunk: Uint8Array | undefined): void => {
     this.#reading = false;
     if (this.#state === "over") return;
-    this.#idle.pause();
+    this.#silence.pause();
     if (chunk === undefined) {
       this.#endOfBody();
       return;
     }
     const block = this.#framer.push(chunk);
     if (block !== undefined) this.#block(block);
-    else if (this.#committed) this.#silence += this.#o.clock.now() - this.#waitingSince;
+    else if (this.#committed) this.#silence.goesOn();
     if (this.#framer.pending > this.#o.limits.eventBytes && (this.#state as State) !== "over") {
-      this.#fail(
-        new Failure("event_too_large", {
-          status: 502,
-          stage: "decode",
-          kind: "content",
-          message: `The decode worker sent an event of more than ${this.#o.limits.eventBytes} bytes`,
-        }),
-      );
+      this.#fail(eventTooLarge(this.#o.limits.eventBytes));
     }
     this.#advance();
   };
@@ -194,18 +151,7 @@ export class DecodeRelay {
       return;
     }
     const lost = error instanceof Failure ? error : this.#o.leg.lost("cut", error);
-    // Before an answer: unreachable, and may be retried. After it: a failed answer.
-    this.#fail(
-      this.#contentSeen
-        ? new Failure("decode_failed", {
-            status: 502,
-            stage: "decode",
-            kind: "cut",
-            message: lost.message,
-            cause: error,
-          })
-        : lost,
-    );
+    this.#fail(cutShort(lost, this.#contentSeen, error));
   };
 
   #endOfBody(): void {
@@ -216,14 +162,7 @@ export class DecodeRelay {
       this.#complete(this.#o.api.endMark === "" ? undefined : "end_mark");
       return;
     }
-    this.#fail(
-      new Failure("decode_failed", {
-        status: 502,
-        stage: "decode",
-        kind: "cut",
-        message: "The decode worker's stream ended before its answer was finished",
-      }),
-    );
+    this.#fail(endedEarly());
   }
 
   /** A last event without its blank line: taken when its data is whole, dropped otherwise (WHATWG drops it always; engines do forget the line). */
@@ -240,29 +179,33 @@ export class DecodeRelay {
   // -- looking
 
   #block(block: Uint8Array): void {
-    const { api, editor } = this.#o;
-    if (this.#state === "flowing" && !api.suspicious(latin1.decode(block))) {
-      this.#silence = 0;
-      this.#unread = block;
-      if (editor?.everyEvent === true) this.#editUnread(block);
-      else this.#out.push(block);
+    const { api } = this.#o;
+    const text = latin1.decode(block);
+    if (this.#state === "flowing" && !api.suspicious(text)) {
+      this.#pass(block);
       return;
     }
+    // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
+    let passing = 0;
     for (const { start, end } of eventSpans(block)) {
-      if (this.#state === "over") return;
+      if (this.#state === "flowing" && !api.suspicious(text.slice(start, end))) continue;
+      if (passing < start) this.#pass(block.subarray(passing, start));
+      passing = end;
       this.#event(start === 0 && end === block.length ? block : block.subarray(start, end));
+      if ((this.#state as State) === "over") return;
     }
-    if (
-      this.#state === "holding" &&
-      !this.#awaitingTail() &&
-      (this.#heldEvents >= HELD_EVENTS || this.#heldBytes >= HELD_BYTES)
-    ) {
-      this.#commitNow();
-    }
+    if (passing < block.length) this.#pass(passing === 0 ? block : block.subarray(passing));
+    if (this.#state === "holding" && !this.#awaitingTail() && this.#held.full) this.#commitNow();
   }
 
-  /** Events without marks: what they mean is known, and only the editor has business with their data. */
-  #editUnread(block: Uint8Array): void {
+  /** Events without marks, while the stream flows: what they mean is known, and only the editor has business with their data. */
+  #pass(block: Uint8Array): void {
+    this.#silence.broken();
+    this.#unread = block;
+    if (this.#o.editor?.everyEvent !== true) {
+      this.#out.push(block);
+      return;
+    }
     for (const { start, end } of eventSpans(block)) {
       const bytes = start === 0 && end === block.length ? block : block.subarray(start, end);
       this.#emit({ bytes, parsed: parseEvent(bytes), meaning: MORE });
@@ -275,34 +218,33 @@ export class DecodeRelay {
     const { api, observer } = this.#o;
     const parsed = parseEvent(bytes);
     if (parsed.data !== undefined) {
-      this.#silence = 0;
+      this.#silence.broken();
       observer.firstEvent();
     } else if (this.#committed) {
-      this.#silence += this.#o.clock.now() - this.#waitingSince;
-      this.#waitingSince = this.#o.clock.now();
+      this.#silence.goesOn();
     }
     const meaning = parsed.data === undefined ? NOTHING : api.read(parsed, this.#stream);
     if (meaning.usage && parsed.data !== undefined) observer.usage(parsed.data);
     const seen: SeenEvent = { bytes, parsed, meaning };
     if (meaning.failure !== undefined) {
       if (this.#state === "released") observer.mended("error_dropped");
-      else this.#engineFailure(seen);
+      else this.#fail(engineFailure(seen));
       return;
     }
     if (meaning.answers) this.#contentSeen = true;
     if (meaning.end) this.#endSeen = true;
     switch (this.#state) {
       case "settling":
-        this.#hold(seen);
+        this.#held.hold(seen);
         return;
       case "holding":
-        this.#hold(seen);
+        this.#held.hold(seen);
         if (meaning.finishes || meaning.end) this.#success();
         else if (meaning.answers && !this.#awaitingTail()) this.#commitNow();
         return;
       case "flowing":
         if (meaning.finishes || meaning.end) {
-          this.#hold(seen);
+          this.#held.hold(seen);
           this.#success();
         } else this.#emit(seen);
         return;
@@ -388,24 +330,10 @@ export class DecodeRelay {
       this.#complete("silence");
       return;
     }
-    this.#fail(
-      new Failure("decode_timeout", {
-        status: 504,
-        stage: "decode",
-        kind: "timeout",
-        message: `The decode worker was silent for ${this.#o.limits.idleMs} ms`,
-      }),
-    );
+    this.#fail(tooSilent(this.#o.limits.idleMs));
   }
 
   // -- writing
-
-  #hold(seen: SeenEvent): void {
-    this.#held.push(seen);
-    this.#heldBytes += seen.bytes.length;
-    // A comment is not an event: an engine's pings must not commit a status.
-    if (seen.parsed.data !== undefined) this.#heldEvents++;
-  }
 
   #commitNow(): void {
     this.#state = "flowing";
@@ -420,9 +348,7 @@ export class DecodeRelay {
   }
 
   #flushHeld(): void {
-    const held = this.#held;
-    this.#held = [];
-    this.#heldBytes = 0;
+    const held = this.#held.take();
     if (held.length === 1) this.#emit(held[0]!);
     else if (held.length > 1) this.#out.push(concat(held.map((seen) => this.#render(seen))));
   }
@@ -439,38 +365,7 @@ export class DecodeRelay {
     return edited === undefined || edited === data ? seen.bytes : withData(seen, edited);
   }
 
-  #deliver(): void {
-    const waiting = this.#waiting;
-    if (waiting === undefined) return;
-    this.#waiting = undefined;
-    waiting(this.#take());
-  }
-
-  #take(): Uint8Array | undefined {
-    // Events that came apart but are ready together go out together.
-    const bytes = this.#out.length === 1 ? this.#out[0]! : concat(this.#out);
-    this.#out.length = 0;
-    this.bytesOut += bytes.length;
-    this.blocksOut++;
-    return bytes;
-  }
-
   // -- ending
-
-  #engineFailure(seen: SeenEvent): void {
-    const { fault, nested } = seen.meaning.failure!;
-    const status = fault.status ?? 502;
-    this.#fail(
-      new Failure("decode_failed", {
-        status,
-        stage: "decode",
-        kind: "content",
-        message: fault.message,
-        engine: fault,
-        ...(nested ? { frame: seen.bytes } : {}),
-      }),
-    );
-  }
 
   /** Before the commit a rejection, after it one frame; after the finish event neither. */
   #fail(failure: Failure): void {
@@ -485,7 +380,7 @@ export class DecodeRelay {
       this.#commit = undefined;
       return;
     }
-    this.#held.length = 0;
+    this.#held.take();
     const { api, mask } = this.#o;
     this.#out.push(encoder.encode(failureFrame(failure, api, mask, this.#nextSequence())));
     this.#finish(failure);
@@ -515,19 +410,15 @@ export class DecodeRelay {
     const commit = this.#commit;
     this.#commit = undefined;
     if (failure instanceof ClientGone) {
-      this.#out.length = 0;
+      this.#out.clear();
       commit?.reject(failure);
     }
     this.#o.observer.ended(failure);
-    if (this.#out.length > 0) this.#deliver();
-    else {
-      this.#waiting?.(undefined);
-      this.#waiting = undefined;
-    }
+    this.#out.end();
   }
 
   #letGo(): void {
-    this.#idle.stop();
+    this.#silence.stop();
     this.#stopSettle?.();
     this.#unsubscribe?.();
   }
@@ -536,19 +427,6 @@ export class DecodeRelay {
 /** Any event in the middle of an answer. */
 const MORE: EventMeaning = { answers: true, finishes: false, end: false, usage: false, failure: undefined };
 const NOTHING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };
-
-function concat(parts: readonly Uint8Array[]): Uint8Array {
-  let length = 0;
-  for (const part of parts) length += part.length;
-  if (length === 0) return NO_BYTES;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
 
 function isJson(text: string): boolean {
   try {

@@ -1,5 +1,6 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { bunStream } from "./bun-stream.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAddress, tendByTimer } from "./server.ts";
 
@@ -81,6 +82,6 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
 }
 
 export const bunHost: RouterHost = {
-  createRouter,
+  createRouter: (options) => createRouter({ clientStream: bunStream, ...options }),
   serve: (router, options) => Promise.try(serveBun, router, options),
 };

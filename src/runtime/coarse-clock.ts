@@ -2,6 +2,8 @@ import type { Clock } from "./clock.ts";
 
 /** How coarse the shared clock is. Deadlines are in hundreds of milliseconds and up; 10 ms late is nobody's harm. */
 const TICK_MS = 10;
+/** A tick that comes so much later than the one before was held up: the process was stopped, starved, or busy with one long task. */
+const STANDSTILL_MS = 250;
 
 /** A deadline as a link of its tick's ring, so that taking it back is four field writes and leaves nothing behind. */
 interface Entry {
@@ -26,6 +28,8 @@ export class CoarseClock implements Clock {
   /** The first tick that has not been run. */
   #nextTick = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
+  #lastRunAt = 0;
+  #spared = false;
 
   now(): number {
     return performance.now();
@@ -67,12 +71,20 @@ export class CoarseClock implements Clock {
   }
 
   #start(): void {
-    this.#nextTick = Math.floor(this.now() / TICK_MS);
+    this.#lastRunAt = this.now();
+    this.#nextTick = Math.floor(this.#lastRunAt / TICK_MS);
     this.#timer = setInterval(() => this.#run(), TICK_MS);
   }
 
   #run(): void {
-    const now = Math.floor(this.now() / TICK_MS);
+    const at = this.now();
+    const stoodStill = at - this.#lastRunAt > STANDSTILL_MS;
+    this.#lastRunAt = at;
+    // Our own standstill is not the engines' silence: what they sent meanwhile waits in the sockets and is read before the next tick. Once
+    // only, or a process that is always late would have no deadlines at all.
+    this.#spared = stoodStill && !this.#spared;
+    if (this.#spared) return;
+    const now = Math.floor(at / TICK_MS);
     while (this.#nextTick <= now) {
       const tick = this.#ticks.get(this.#nextTick++);
       if (tick === undefined) continue;

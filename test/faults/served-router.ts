@@ -1,4 +1,5 @@
 import { createBunRouter, serveBun } from "../../src/runtime/bun.ts";
+import { bunStream } from "../../src/runtime/bun-stream.ts";
 import type { RouterServer } from "../../src/runtime/server.ts";
 import type { Worker } from "../../src/workers/worker.ts";
 import type { ScriptedEngine } from "./engine.ts";
@@ -21,6 +22,7 @@ export function serveRouter({ mode, prefill = [], decode, pool = {}, config = {}
       ? { engine: "openai", workers: urls(decode) }
       : { engine: mode, prefill: urls(prefill), decode: urls(decode) };
   const router = createBunRouter({
+    clientStream: bunStream,
     config: {
       listen: { port: 0 },
       models: [{ id: "m", pools: [{ name: "default", ...workers, ...pool }] }],
