@@ -80,7 +80,8 @@ export function createApp(deps: RouteDeps): Hono {
   }
 
   function refuse(c: Context, failure: Failure, headers: Record<string, string> = {}): Response {
-    return errorResponse(failure, { requestId: requestId(c.req.raw.headers), headers, mask });
+    const anthropic = c.req.path === "/v1/messages";
+    return errorResponse(failure, { requestId: requestId(c.req.raw.headers), anthropic, headers, mask });
   }
 }
 

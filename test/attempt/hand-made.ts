@@ -29,7 +29,11 @@ export interface Asked {
 }
 
 /** Pool settings: two workers of each kind, taken in turn, so that tests know who is next. */
-export function handRouter(pool: object = { engine: "sglang" }, config: object = {}): HandRouter {
+export function handRouter(
+  pool: object = { engine: "sglang" },
+  config: object = {},
+  env: Record<string, string> = {},
+): HandRouter {
   const clock = new ManualClock();
   const transport = new HandTransport();
   const router = createRouter({
@@ -56,6 +60,7 @@ export function handRouter(pool: object = { engine: "sglang" }, config: object =
       policy: { prefill: "round-robin", decode: "round-robin" },
       ...config,
     },
+    env,
     clock,
     transport,
   });
