@@ -31,15 +31,15 @@ export function typeOfStatus(status: number): string {
   }
 }
 
-/** `mask` hides configured keys; an engine may have echoed one in its message. */
+/** `mask` hides configured keys; an engine may have echoed one, in its message or in what should be a name. */
 export function errorBody(failure: Failure, mask: (text: string) => string): ErrorBody {
   const { engine } = failure;
   const message = bound(mask(engine?.message || failure.message)) || failure.message;
   return {
     message,
-    type: engine?.type || typeOfStatus(failure.status),
-    code: engine?.code ?? failure.code,
-    param: engine?.param ?? failure.param,
+    type: engine?.type ? bound(mask(engine.type)) : typeOfStatus(failure.status),
+    code: typeof engine?.code === "string" ? bound(mask(engine.code)) : (engine?.code ?? failure.code),
+    param: typeof engine?.param === "string" ? bound(mask(engine.param)) : failure.param,
     stage: failure.stage,
   };
 }

@@ -19,7 +19,8 @@ export function errorResponse(failure: Failure, shape: ErrorShape): Response {
     "x-request-id": shape.requestId,
     "x-router-error-code": failure.code,
   };
-  for (const [name, value] of failure.headers) headers[name] = value;
+  // An engine that repeats what it was told may do so here too.
+  for (const [name, value] of failure.headers) headers[name] = shape.mask(value);
   if (failure.retryAfterSeconds !== undefined)
     headers["retry-after"] = String(Math.max(1, Math.ceil(failure.retryAfterSeconds)));
   return new Response(body, { status: failure.status, headers });

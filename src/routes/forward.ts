@@ -213,7 +213,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
         "x-router-pool": record.pool,
         "x-router-decode": worker,
       };
-      for (const [name, value] of passedHeaders(response.headers)) out[name] = value;
+      for (const [name, value] of passedHeaders(response.headers)) out[name] = telemetry.mask(value);
       return out;
     }
   };

@@ -26,7 +26,7 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
   switch (answer.kind) {
     case "stream": {
       const headers = streamHeaders(call);
-      passOn(headers, answer.headers, call);
+      passOn(headers, answer.headers, call, deps);
       return new Response(
         deps.clientStream(answer.source, () => call.leave()),
         { headers },
@@ -34,7 +34,7 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
     }
     case "text-stream": {
       const headers = streamHeaders(call);
-      passOn(headers, answer.headers, call);
+      passOn(headers, answer.headers, call, deps);
       call.record.committedAt = deps.services.clock.now();
       return new Response(
         deps.clientStream(new WholeStream(call, answer.text), () => call.leave()),
@@ -45,14 +45,16 @@ function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
       const headers = routerHeaders(call, answer.contentType);
       // Only for those who ask: contract section 7 lists what a client gets unasked.
       if (call.wantsTiming) headers["server-timing"] = serverTiming(call.record, deps.services.clock.now());
-      return whole(call, answer.body, headers, answer.headers);
+      passOn(headers, answer.headers, call, deps);
+      return whole(call, answer.body, headers);
     }
   }
 }
 
 /** The engine's `x-ratelimit-*`, and over them those of the client's own key. */
-function passOn(headers: Record<string, string>, passed: Answer["headers"], call: Call): void {
-  for (const [name, value] of passed) headers[name] = value;
+function passOn(headers: Record<string, string>, passed: Answer["headers"], call: Call, deps: RouteDeps): void {
+  const { mask } = deps.services.telemetry;
+  for (const [name, value] of passed) headers[name] = mask(value);
   for (const [name, value] of call.limits) headers[name] = value;
 }
 
@@ -80,8 +82,7 @@ class WholeStream implements ClientSource {
   }
 }
 
-function whole(call: Call, text: string, headers: Record<string, string>, passed: Answer["headers"]): Response {
-  passOn(headers, passed, call);
+function whole(call: Call, text: string, headers: Record<string, string>): Response {
   call.record.status = 200;
   const body = encoder.encode(text);
   call.record.bytesOut = body.length;

@@ -20,12 +20,13 @@ export class RouterProcess {
   }
 
   /** Resolves when it accepts requests. Rejects with what it wrote when it does not come up. */
-  static async start(config: Record<string, unknown>): Promise<RouterProcess> {
+  static async start(config: Record<string, unknown>, env: Record<string, string> = {}): Promise<RouterProcess> {
     const folder = await mkdtemp(join(tmpdir(), "prefill-router-"));
     const file = join(folder, "router.json");
     await writeFile(file, JSON.stringify({ listen: { port: 0 }, ...config }));
     const child = Bun.spawn([process.execPath, "src/cli.ts", "serve", "--config", file], {
       cwd: root,
+      env: { ...process.env, ...env },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

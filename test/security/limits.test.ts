@@ -100,7 +100,7 @@ describe("limits of size", () => {
 
   test("a body that comes too slowly gives up its place, on every route that reads one", async () => {
     for (const path of ["/v1/chat/completions", "/v1/embeddings"]) {
-      for (const headers of [{}, { "content-length": "100" }]) {
+      for (const headers of [{}, { "content-length": "100" }] as Record<string, string>[]) {
         const clock = new ManualClock();
         const { router } = routerOver(
           new EngineHouse(),
