@@ -29,12 +29,11 @@ export class Call {
   wantsTiming = false;
   /** `x-ratelimit-*` of the client's own key; they stand in for an engine's. */
   limits: readonly (readonly [string, string])[] = [];
-  /** Absolute deadlines that run over all attempts together; set at the first dispatch. 0 = not dispatched, or no limit. */
-  prefillDeadlineAt = 0;
-  firstTokenSpentMs = 0;
+  /** What legs have used up of their limits in earlier attempts: a limit holds for all of them together, and only for its own leg. */
+  prefillSpentMs = 0;
+  decodeSpentMs = 0;
   /** A connection has broken before its answer, perhaps an idle one that the engine closed: later attempts take new ones. */
   freshConnections = false;
-  totalDeadlineAt = 0;
   /** Why the call was stopped from outside: its client left, or the router shuts down. */
   stopped: ClientGone | Failure | undefined;
   /** What the response ended with; undefined: well, or not yet. */
@@ -68,17 +67,17 @@ export class Call {
     const { outgoing, record, background } = this;
     const part = new Call({ request, outgoing, record, choice, background });
     part.#whole = this;
+    part.visit = this.visit;
     return part;
   }
-    part.visit = this.visit;
 
-  /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
-  get statusCommitted(): boolean {
   /** A part shares its record with others, so the times in it are not its own. */
   get isPart(): boolean {
     return this.#whole !== undefined;
   }
 
+  /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */
+  get statusCommitted(): boolean {
     return this.#whole?.statusCommitted ?? this.#statusCommitted;
   }
 

@@ -47,7 +47,7 @@ export class DecodeSide {
   /** The worker refused the connection: nothing was sent, so a hand-off is unread. */
   refused = false;
   #stopLimit: (() => void) | undefined;
-  #firstTokenFrom = 0;
+  #limitFrom = 0;
   #answered = false;
 
   constructor(options: DecodeSideOptions) {
@@ -87,9 +87,12 @@ export class DecodeSide {
     this.relay = relay;
     try {
       await wait.wait(relay.start());
-    } finally {
+    } catch (error) {
       this.#limitMet();
+      throw error;
     }
+    // Committed without an answer (many empty chunks): the first one is still due.
+    if (relay.contentSeen) this.#limitMet();
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
     return { kind: "stream", source: relay, headers: passedHeaders(response.headers) };
@@ -102,7 +105,7 @@ export class DecodeSide {
 
   /** Prefill has ended well. */
   prefillSucceeded(): void {
-    if (this.#o.call.request.stream && this.relay?.committed !== true) this.#limitFirstToken();
+    if (this.#o.call.request.stream && this.relay?.contentSeen !== true) this.#limitFirstToken();
   }
 
   async #answerWhole(response: Response): Promise<Answer> {
@@ -207,34 +210,33 @@ export class DecodeSide {
   }
 
   #limitFirstToken(): void {
-    const { call, services, wait } = this.#o;
-    const { firstTokenMs } = services.config.timeouts;
-    if (firstTokenMs === 0 || this.#stopLimit !== undefined) return;
-    this.#firstTokenFrom = services.clock.now();
-    const left = Math.max(1, firstTokenMs - call.firstTokenSpentMs);
-    this.#stopLimit = services.clock.after(left, () =>
-      wait.interrupt(timeout(`No first token within ${firstTokenMs} ms`)),
-    );
+    const { firstTokenMs } = this.#o.services.config.timeouts;
+    if (this.#stopLimit === undefined) this.#limit(firstTokenMs, `No first token within ${firstTokenMs} ms`);
   }
 
-  /** Buffered: dispatch to last byte, over all attempts together. */
+  /** Buffered: dispatch to last byte. */
   #limitTotal(): void {
+    const { totalMs } = this.#o.services.config.timeouts;
+    this.#limit(totalMs, `No complete answer within ${totalMs} ms`);
+  }
+
+  /** Over all attempts together, each counted from its decode's dispatch. 0 = no limit. */
+  #limit(ms: number, message: string): void {
+    if (ms === 0) return;
     const { call, services, wait } = this.#o;
-    const { totalMs } = services.config.timeouts;
-    if (totalMs === 0) return;
-    call.totalDeadlineAt ||= services.clock.now() + totalMs;
-    const left = Math.max(1, call.totalDeadlineAt - services.clock.now());
-    this.#stopLimit = services.clock.after(left, () =>
-      wait.interrupt(timeout(`No complete answer within ${totalMs} ms`)),
-    );
+    this.#limitFrom = services.clock.now();
+    this.#stopLimit = services.clock.after(Math.max(1, ms - call.decodeSpentMs), () => {
+      if (this.relay?.committed !== true) wait.interrupt(timeout(message));
+      else if (!this.relay.contentSeen) this.relay.stop(timeout(message));
+    });
   }
 
   #limitMet(): void {
     this.#stopLimit?.();
     // Not undefined: a prefill that succeeds later must not start a limit that nobody waits for.
     this.#stopLimit = nothing;
-    if (this.#firstTokenFrom > 0) this.#o.call.firstTokenSpentMs += this.#o.services.clock.now() - this.#firstTokenFrom;
-    this.#firstTokenFrom = 0;
+    if (this.#limitFrom > 0) this.#o.call.decodeSpentMs += this.#o.services.clock.now() - this.#limitFrom;
+    this.#limitFrom = 0;
   }
 
   #observer(): RelayObserver {
@@ -244,6 +246,7 @@ export class DecodeSide {
     return {
       ended: (failure) => {
         const relay = this.relay;
+        this.#limitMet();
         if (failure instanceof Failure) {
           record.errorFrame = true;
           metrics.errorFrame();

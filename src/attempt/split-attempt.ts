@@ -128,13 +128,13 @@ export class SplitAttempt {
     return { params: result.disaggregatedParams, tail: result, plan, at: clock.now() };
   }
 
-  /** `prefillMs`: from the first dispatch to the complete answer, over all attempts together. */
+  /** `prefillMs`: from dispatch to the complete answer, over all attempts together. */
   #armPrefillDeadline(): void {
     const { clock, config } = this.#services;
     const { prefillMs } = config.timeouts;
     if (prefillMs === 0) return;
-    this.#call.prefillDeadlineAt ||= clock.now() + prefillMs;
-    this.#stopPrefillDeadline = clock.after(Math.max(1, this.#call.prefillDeadlineAt - clock.now()), () => {
+    const from = clock.now();
+    const stop = clock.after(Math.max(1, prefillMs - this.#call.prefillSpentMs), () => {
       const failure = new Failure("prefill_timeout", {
         status: 504,
         stage: "prefill",
@@ -146,6 +146,11 @@ export class SplitAttempt {
       this.#wait.interrupt(failure);
       this.#prefillLeg?.close("deadline");
     });
+    this.#stopPrefillDeadline = () => {
+      stop();
+      this.#stopPrefillDeadline = undefined;
+      this.#call.prefillSpentMs += clock.now() - from;
+    };
   }
 
   #tailSettled(outcome: PrefillOutcome): void {
@@ -280,6 +285,8 @@ export class SplitAttempt {
     const reason = gone ? "client" : "other-leg";
     const side = this.#decodeSide;
     const prefillLeg = this.#prefillLeg;
+    // Nobody waits for prefill any more, so it can be late for nobody.
+    this.#stopPrefillDeadline?.();
     side?.relay?.abandon();
     if (!this.#dialect.concurrent) {
       if (side !== undefined) {

@@ -122,7 +122,8 @@ export class DecodeRelay {
     if (this.#reading || this.#state === "over" || this.#state === "settling") return;
     if (this.#committed ? !this.#out.awaited : this.#awaitingTail()) return;
     this.#reading = true;
-    if (this.#committed) this.#silence.begin();
+    // Silence before the first answer is `firstTokenMs`'s, also where empty chunks have committed the status.
+    if (this.#committed && this.#contentSeen) this.#silence.begin();
     this.#o.leg.pull(this.#onChunk, this.#onError);
   }
 
@@ -181,14 +182,15 @@ export class DecodeRelay {
   #block(block: Uint8Array): void {
     const { api } = this.#o;
     const text = latin1.decode(block);
-    if (this.#state === "flowing" && !api.suspicious(text)) {
+    // A status that was committed without an answer: the first one has to be noticed.
+    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(text)) {
       this.#pass(block);
       return;
     }
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
     let passing = 0;
     for (const { start, end } of eventSpans(block)) {
-      if (this.#state === "flowing" && !api.suspicious(text.slice(start, end))) continue;
+      if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(text.slice(start, end))) continue;
       if (passing < start) this.#pass(block.subarray(passing, start));
       passing = end;
       this.#event(start === 0 && end === block.length ? block : block.subarray(start, end));

@@ -1,6 +1,6 @@
 import type { PrefillRouter } from "../../src/create-router.ts";
-import { paths } from "../faults/streams.ts";
 import type { Api } from "../../src/sse/api.ts";
+import { paths } from "../faults/streams.ts";
 
 /** An error as a client has it. */
 export interface Told {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { type HandRouter, handRouter, nixlAnswer, PREFILLED, settled } from "../attempt/hand-made.ts";
 import { requestBody } from "../faults/streams.ts";
 import { DONE, finish, ROLE, say } from "../relay/hand-made.ts";
-import { post, told, TWO_MODELS } from "./lab.ts";
+import { post, TWO_MODELS, told } from "./lab.ts";
 
 /**
  * Contract section 4, the table of codes: each code is provoked once as a stream and once buffered, on chat and on messages, and what
