@@ -182,15 +182,11 @@ function thrown(run: () => unknown): Failure {
 
 test("push: both legs of a response carry one id in their bodies, since the engines take none from the header", () => {
   const pushed = { ...target, engineId: "e", kvHost: "h" };
-  const plan = dialectFor("vllm", "nixl-push").plan(
-    request('{"input":"a","request_id":"mine"}', "responses"),
-    pushed,
-    "a1",
-  );
+  const plan = vllmPush.plan(request('{"input":"a","request_id":"mine"}', "responses"), pushed, "a1");
   for (const { body } of [plan.prefill, plan.decode(plan.early!.disaggregatedParams!)]) {
     expect(JSON.parse(body).request_id).toBe("resp_a1");
     expect(body).not.toContain("mine");
   }
-  const chat = dialectFor("vllm", "nixl-push").plan(request('{"messages":[]}'), pushed, "a1");
+  const chat = vllmPush.plan(request('{"messages":[]}'), pushed, "a1");
   expect(chat.prefill.body).not.toContain("request_id");
 });
