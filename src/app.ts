@@ -5,7 +5,7 @@ import { DashboardRoutes } from "./routes/dashboard.ts";
 import type { RouteDeps } from "./routes/deps.ts";
 import { asFailure, errorResponse } from "./routes/error-response.ts";
 import { FORWARDED, forwardHandler } from "./routes/forward.ts";
-import { generationHandler } from "./routes/generation.ts";
+import { type GenerationHandler, generationHandler } from "./routes/generation.ts";
 import { ModelRoutes } from "./routes/models.ts";
 import { docs, openapi } from "./routes/openapi.ts";
 import { requestId } from "./routes/request-id.ts";
@@ -30,7 +30,8 @@ export function createApp(deps: RouteDeps): Hono {
   const { origins } = deps.services.config.cors;
   if (origins.length > 0) app.use(corsFor(origins));
 
-  for (const [api, path] of GENERATION) route("POST", path, generationHandler(api, path, deps));
+  const generation = new Map(GENERATION.map(([api, path]) => [path, generationHandler(api, path, deps)]));
+  for (const [path, handler] of generation) route("POST", path, handler);
   for (const path of FORWARDED) route("POST", path, forwardHandler(path, deps));
   const models = new ModelRoutes(deps);
   route("GET", "/v1/models", models.list);
@@ -64,6 +65,7 @@ export function createApp(deps: RouteDeps): Hono {
     deps.services.telemetry.log.event("error", "internal", { error });
     return refuse(c, asFailure(error));
   });
+  if (origins.length === 0) takeShortCut(app, generation);
   return app;
 
   function route(method: "GET" | "POST", path: string, handler: (c: Context) => Response | Promise<Response>): void {
@@ -88,4 +90,26 @@ export function createApp(deps: RouteDeps): Hono {
 /** The other methods; Hono answers HEAD where there is a GET. */
 function without(method: string): string[] {
   return METHODS.filter((other) => other !== method);
+}
+
+/**
+ * Generation requests of a server of our own go past Hono: its context and its dispatch are 40 objects and 4 µs a request. Whatever has
+ * an execution context, another path (escapes in it, say) or another method has its turn with Hono.
+ */
+function takeShortCut(app: Hono, handlers: ReadonlyMap<string, GenerationHandler>): void {
+  const throughHono = app.fetch;
+  app.fetch = function fetch(request, env, context) {
+    if (request.method === "POST" && context === undefined) {
+      const handler = handlers.get(pathOf(request.url));
+      if (handler !== undefined) return handler({ req: { raw: request } });
+    }
+    return throughHono(request, env, context);
+  };
+}
+
+/** The path of a complete URL, without its query. */
+function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const end = url.indexOf("?", start);
+  return url.slice(start, end < 0 ? url.length : end);
 }

@@ -24,6 +24,9 @@ const STATUSES = new Set([502, 503, 504]);
 /** A request that has brought down so many workers is not tried on another one. */
 const FELLED = 2;
 
+/** Nearly every request's set: one for all of them. */
+const NOBODY: ReadonlySet<Worker> = new Set();
+
 /**
  * The retries of one request (contract: `retries`; only before the status is committed). It remembers who failed, decides whether and
  * where to try again, and in the end whose fault an ambiguous decode 5xx was.
@@ -32,8 +35,8 @@ export class Tries {
   readonly #services: Services;
   readonly #call: Call;
   /** Workers not to be chosen again; by preference only for those in `#others`. */
-  readonly avoidPrefill = new Set<Worker>();
-  readonly avoidDecode = new Set<Worker>();
+  avoidPrefill = NOBODY;
+  avoidDecode = NOBODY;
   /** Must the failed leg go to another worker? Then no other worker means no other try. */
   onlyOthers = false;
   keepDecode: Worker | undefined;
@@ -42,7 +45,7 @@ export class Tries {
   last: Failure | undefined;
   #count = 0;
   #pullRetried = false;
-  readonly #felled = new Set<Worker>();
+  #felled = NOBODY;
   #suspects: { prefill: Worker; decode: Worker } | undefined;
 
   constructor(services: Services, call: Call) {
@@ -114,7 +117,7 @@ export class Tries {
     }
     const blamed = failure.stage === "prefill" ? tried.prefill : tried.decode;
     if (kind !== "refused" && blamed !== undefined) {
-      this.#felled.add(blamed);
+      this.#felled = and(this.#felled, blamed);
       if (this.#felled.size >= FELLED) return undefined;
     }
     this.#avoid(failure, tried);
@@ -127,14 +130,14 @@ export class Tries {
   }
 
   #prefillAnew(tried: Tried, onlyOthers: boolean): "now" {
-    if (tried.prefill !== undefined) this.avoidPrefill.add(tried.prefill);
+    if (tried.prefill !== undefined) this.avoidPrefill = and(this.avoidPrefill, tried.prefill);
     this.onlyOthers = onlyOthers;
     return "now";
   }
 
   #avoid(failure: Failure, tried: Tried): void {
-    if (failure.stage === "prefill" && tried.prefill !== undefined) this.avoidPrefill.add(tried.prefill);
-    else this.avoidDecode.add(tried.decode);
+    if (failure.stage === "prefill" && tried.prefill !== undefined) this.avoidPrefill = and(this.avoidPrefill, tried.prefill);
+    else this.avoidDecode = and(this.avoidDecode, tried.decode);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -152,4 +155,8 @@ export class Tries {
       offStop();
     }
   }
+}
+
+function and(workers: ReadonlySet<Worker>, one: Worker): ReadonlySet<Worker> {
+  return new Set(workers).add(one);
 }

@@ -1,5 +1,5 @@
 import { findMember } from "./member.ts";
-import type { JsonObject, Member } from "./scan.ts";
+import type { JsonObject } from "./scan.ts";
 
 /** What to change in an object. */
 export interface Edits {
@@ -7,13 +7,6 @@ export interface Edits {
   drop?: readonly string[] | ReadonlySet<string>;
   /** JSON text by key (decoded). The caller vouches for its validity. `undefined` leaves the member as it is. */
   set?: Readonly<Record<string, string | undefined>>;
-}
-
-interface Replacement {
-  key: string;
-  raw: string;
-  /** The member whose value is replaced, the last of its key; undefined: the member is appended. */
-  target: Member | undefined;
 }
 
 /**
@@ -27,10 +20,8 @@ interface Replacement {
  * @param doc a scanned object, whose positions stay valid for it: nothing is changed in place
  * @returns the whole text that holds the object, edited; valid JSON whenever the raw texts are
  */
-export function splice(doc: JsonObject, edits: Edits): string {
+export function splice(doc: JsonObject, { drop, set }: Edits): string {
   const { text, members } = doc;
-  const drop = edits.drop === undefined ? undefined : membershipOf(edits.drop);
-  const replacements = replacementsFor(doc, edits.set, drop);
   const last = members.length - 1;
   let out = "";
   // Everything before `done` is in `out` or was removed.
@@ -38,8 +29,8 @@ export function splice(doc: JsonObject, edits: Edits): string {
   let kept = false;
   for (let i = 0; i <= last; i++) {
     const member = members[i]!;
-    const replacement = replacementOf(replacements, member.key);
-    if (drop?.(member.key) || (replacement !== undefined && replacement.target !== member)) {
+    const raw = rawFor(set, member.key);
+    if (isIn(drop, member.key) || (raw !== undefined && findMember(doc, member.key) !== member)) {
       if (kept) {
         // Its comma is the one before it. The member before it may itself be gone, up to its own end.
         out += text.slice(done, members[i - 1]!.valueEnd);
@@ -52,46 +43,28 @@ export function splice(doc: JsonObject, edits: Edits): string {
       continue;
     }
     kept = true;
-    if (replacement !== undefined) {
-      out += text.slice(done, member.valueStart) + replacement.raw;
+    if (raw !== undefined) {
+      out += text.slice(done, member.valueStart) + raw;
       done = member.valueEnd;
     }
   }
   const end = last < 0 ? doc.open + 1 : members[last]!.valueEnd;
   out += text.slice(done, end);
-  for (const replacement of replacements) {
-    if (replacement.target !== undefined) continue;
-    out += `${kept ? "," : ""}${JSON.stringify(replacement.key)}:${replacement.raw}`;
+  for (const key in set) {
+    const raw = rawFor(set, key);
+    if (raw === undefined || (findMember(doc, key) !== undefined && !isIn(drop, key))) continue;
+    out += `${kept ? "," : ""}${JSON.stringify(key)}:${raw}`;
     kept = true;
   }
   return out + text.slice(end);
 }
 
-function membershipOf(keys: readonly string[] | ReadonlySet<string>): (key: string) => boolean {
-  if (keys instanceof Set) return (key) => keys.has(key);
-  const list = keys as readonly string[];
-  return (key) => list.includes(key);
+function isIn(keys: Edits["drop"], key: string): boolean {
+  if (keys === undefined) return false;
+  return keys instanceof Set ? keys.has(key) : (keys as readonly string[]).includes(key);
 }
 
-// A list of a few entries, searched in order, and never an object by key: `__proto__` is a key like any other.
-function replacementsFor(
-  doc: JsonObject,
-  set: Edits["set"],
-  drop: ((key: string) => boolean) | undefined,
-): Replacement[] {
-  const replacements: Replacement[] = [];
-  if (set === undefined) return replacements;
-  for (const key of Object.keys(set)) {
-    const raw = set[key];
-    if (raw === undefined) continue;
-    replacements.push({ key, raw, target: drop?.(key) ? undefined : findMember(doc, key) });
-  }
-  return replacements;
-}
-
-function replacementOf(replacements: readonly Replacement[], key: string): Replacement | undefined {
-  for (const replacement of replacements) {
-    if (replacement.key === key) return replacement;
-  }
-  return undefined;
+/** Own members only: a client's key may be `__proto__` or `constructor`, which are keys like any other. */
+function rawFor(set: Edits["set"], key: string): string | undefined {
+  return set !== undefined && Object.hasOwn(set, key) ? set[key] : undefined;
 }

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { Call, outcomeOf } from "../attempt/call.ts";
 import { ClientGone, Failure } from "../errors/failure.ts";
 import { rawValue, readString } from "../json/member.ts";
@@ -30,8 +29,16 @@ const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
   generate: ["text", "input_ids"],
 };
 
+/** What a generation route needs to know of a request; Hono's context is one. */
+export interface GenerationContext {
+  req: { raw: Request };
+  executionCtx?: unknown;
+}
+
+export type GenerationHandler = (c: GenerationContext) => Promise<Response>;
+
 /** POST of one generation API: from the client's bytes to a `Call`, from its answer to a response. */
-export function generationHandler(api: Api, path: string, deps: RouteDeps): (c: Context) => Promise<Response> {
+export function generationHandler(api: Api, path: string, deps: RouteDeps): GenerationHandler {
   const { services, admission, keys, rateLimits, router, calls } = deps;
   const { config, telemetry, clock } = services;
 
