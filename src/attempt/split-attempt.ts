@@ -306,12 +306,22 @@ export class SplitAttempt {
     if (this.#pool.cancel === "deferred" && side !== undefined && tailMs > 0 && !side.leg.firstEventSeen) {
       side.leg.linger(reason, tailMs, !this.#call.request.stream);
       side.leg.onClosed(() => prefillLeg?.close(reason));
-      if (!this.#call.request.stream) this.#task?.onSettled(() => side.leg.close(reason));
+      if (!this.#call.request.stream)
+        this.#task?.onSettled((outcome) => this.#closeBuffered(side.leg, reason, outcome.ok));
     } else {
       side?.leg.close(reason);
       prefillLeg?.close(reason);
     }
     this.#abandonLeases();
+  }
+
+  /**
+   * Prefill has ended, and a buffered decode gives no sign of its own that it has the blocks. SGLang's prefill ends with the transfer; where
+   * the hand-off is known ahead (vLLM push, Mooncake) it ends before, and blocks that nobody takes wait for their lease.
+   */
+  #closeBuffered(leg: Leg, reason: "client" | "other-leg", prefilled: boolean): void {
+    if (!prefilled || this.#plan?.early?.early !== true) leg.close(reason);
+    else leg.onClosed(this.#services.clock.after(RELEASE_MS, () => leg.close(reason)));
   }
 
   /** Leases whose legs were never opened; those of open legs are released when the legs close. */

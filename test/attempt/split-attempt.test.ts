@@ -151,6 +151,28 @@ describe("a client that leaves (SGLang)", () => {
     expect(load()).toBe(0);
   });
 
+  test("deferred, buffered, vLLM push: two seconds longer, since its prefill ends before decode has the blocks", async () => {
+    const { at, ask, load, clock } = handRouter({
+      engine: "vllm",
+      connector: "nixl-push",
+      cancel: "deferred",
+      prefill: [{ name: "p1", url: "http://p1:1", engineId: "e", kvHost: "h" }],
+    });
+    const { leave } = ask();
+    await settled();
+    leave();
+    await settled();
+    at("p1").whole('{"choices":[{"finish_reason":"length"}],"kv_transfer_params":null}');
+    await settled();
+    clock.advance(1_999);
+    await settled();
+    expect(at("d1").closed).toBe(false);
+    clock.advance(1);
+    await settled();
+    expect(at("d1").closed).toBe(true);
+    expect(load()).toBe(0);
+  });
+
   test("deferred: at most tailMs", async () => {
     const { at, ask, clock, load } = handRouter(
       { engine: "sglang", cancel: "deferred" },
