@@ -35,16 +35,17 @@ interface Attempt {
  */
 export class Router {
   readonly #services: Services;
-  readonly #budget: RetryBudget;
+  /** Of all requests together, also of those that are passed on whole (`routes/forward.ts`). */
+  readonly budget: RetryBudget;
 
   constructor(services: Services) {
     this.#services = services;
-    this.#budget = new RetryBudget(services.config.retries.budget);
+    this.budget = new RetryBudget(services.config.retries.budget);
   }
 
   /** The configuration has changed: takes over what is kept beside it. */
   configure(): void {
-    this.#budget.configure(this.#services.config.retries.budget);
+    this.budget.configure(this.#services.config.retries.budget);
   }
 
   /**
@@ -56,7 +57,7 @@ export class Router {
     const tries = new Tries(this.#services, call);
     const several = model.pools.length > 1;
     let failed: Set<Pool> | undefined;
-    this.#budget.request(clock.now());
+    this.budget.request(clock.now());
     for (;;) {
       // Its client has left while the request waited or was read: engines must not hear of it.
       if (call.stopped !== undefined) throw call.stopped;
@@ -68,7 +69,7 @@ export class Router {
         answer = await attempt.run();
       } catch (error) {
         if (several && this.#leaves(error, attempt, tries)) failed = (failed ?? new Set()).add(attempt.pool);
-        await tries.again(error, attempt.tried, (now) => this.#budget.take(now));
+        await tries.again(error, attempt.tried, (now) => this.budget.take(now));
         continue;
       }
       tries.succeeded();
@@ -185,13 +186,14 @@ export class Router {
     avoid: ReadonlySet<Worker>,
     onlyOthers: boolean,
   ): Lease | undefined {
-    const { clock, telemetry } = this.#services;
+    const { clock, places, telemetry } = this.#services;
     const now = clock.now();
     const { metrics } = telemetry;
     const reused = this.#reused;
+    const told = role === "decode" ? undefined : places.told(pool, call.choice, now);
     const lease =
-      choose(pool, role, call.choice, { now, exclude: avoid, reused }) ??
-      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, reused }) : undefined);
+      choose(pool, role, call.choice, { now, exclude: avoid, told, reused }) ??
+      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, told, reused }) : undefined);
     if (lease !== undefined) metrics.policyChoice(pool.policy(role).name, role, avoid.size > 0 ? "retry" : "first");
     return lease;
   }

@@ -20,6 +20,9 @@ export interface Given {
   prefill: Worker;
 }
 
+/** What retries have to know of a request. */
+export type TriedCall = Pick<Call, "statusCommitted" | "stopped" | "onStop" | "freshConnections">;
+
 const STATUSES = new Set([502, 503, 504]);
 /** A request that has brought down so many workers is not tried on another one. */
 const FELLED = 2;
@@ -33,7 +36,7 @@ const NOBODY: ReadonlySet<Worker> = new Set();
  */
 export class Tries {
   readonly #services: Services;
-  readonly #call: Call;
+  readonly #call: TriedCall;
   /** Workers not to be chosen again; by preference only for those in `#others`. */
   avoidPrefill = NOBODY;
   avoidDecode = NOBODY;
@@ -48,7 +51,7 @@ export class Tries {
   #felled = NOBODY;
   #suspects: { prefill: Worker; decode: Worker } | undefined;
 
-  constructor(services: Services, call: Call) {
+  constructor(services: Services, call: TriedCall) {
     this.#services = services;
     this.#call = call;
   }
@@ -136,7 +139,8 @@ export class Tries {
   }
 
   #avoid(failure: Failure, tried: Tried): void {
-    if (failure.stage === "prefill" && tried.prefill !== undefined) this.avoidPrefill = and(this.avoidPrefill, tried.prefill);
+    if (failure.stage === "prefill" && tried.prefill !== undefined)
+      this.avoidPrefill = and(this.avoidPrefill, tried.prefill);
     else this.avoidDecode = and(this.avoidDecode, tried.decode);
   }
 
