@@ -21,10 +21,13 @@ import { PromiseSet, RequestBackground, type WaitUntil } from "./runtime/backgro
 import type { Clock } from "./runtime/clock.ts";
 import { CoarseClock } from "./runtime/coarse-clock.ts";
 import { webTransport } from "./runtime/web-transport.ts";
+import { PrefixSketch } from "./shared/prefix-sketch.ts";
+import type { OpenStore, SharedStore } from "./shared/store.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
 import { version } from "./version.ts";
 import { Admission } from "./workers/admission.ts";
 import { Fleet } from "./workers/fleet.ts";
+import { hashText } from "./workers/worker.ts";
 
 export interface RouterOptions {
   /** A checked configuration, an object, or JSON or YAML text (contract section 2). */
@@ -45,6 +48,10 @@ export interface RouterOptions {
   /** Takes log lines; absent = no log. */
   sink?: (line: string) => void;
   clientStream?: RouteDeps["clientStream"];
+  /** What this router shares with others. Absent: what `openStore` makes of `store` in the configuration, if anything. */
+  store?: SharedStore;
+  /** Opens the configuration's store; a runtime that has a client for it brings this. */
+  openStore?: OpenStore;
   /** Looks up the names of `dns+` workers. Absent: the runtime cannot, and such workers are a `ConfigError`. */
   resolveHost?: ResolveHost;
 }
@@ -109,7 +116,10 @@ export function createRouter(options: RouterOptions): PrefillRouter {
       },
     },
   });
-  const places = new PoolChoice(config, fleet);
+  const store = options.store ?? openStore(options.openStore, config, secrets);
+  // All that share a store share its password, so they agree on the seed, and nobody else knows it.
+  const sketch = new PrefixSketch(hashText(secrets.storePassword ?? ""), store !== undefined);
+  const places = new PoolChoice(config, fleet, sketch);
   const services: Services = { config, fleet, transport, clock, telemetry, random: Math.random, places };
   services.facts = {
     introduce: (worker) => control.introduce(worker),
@@ -124,7 +134,11 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const router = new Router(services);
   const keys = new KeyRing(secrets.clientKeys, secrets.adminKey);
   const { resolveHost } = options;
-  const control = new FleetControl({ services, admission, keys, router, secrets, resolveHost });
+  const shared = store && { store, wallNow: Date.now, random: Math.random, secret: () => keys.adminKey, sketch };
+  const control = new FleetControl({ services, admission, keys, router, secrets, resolveHost, shared });
+  if (config.store !== undefined && store === undefined) {
+    telemetry.log.event("warn", "store", { reached: false, reason: "this runtime has no client for it" });
+  }
   const deps: RouteDeps = {
     services,
     router,
@@ -193,6 +207,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     });
     for (const call of calls) call.stop(failure);
     await until(() => calls.size === 0, 1_000);
+    await control.close().catch(nothing);
     await telemetry.flush();
   }
 
@@ -207,6 +222,10 @@ export function createRouter(options: RouterOptions): PrefillRouter {
       look();
     });
   }
+}
+
+function openStore(open: OpenStore | undefined, { store }: RouterConfig, secrets: Secrets): SharedStore | undefined {
+  return store === undefined ? undefined : open?.({ url: store.url, password: secrets.storePassword });
 }
 
 function checkedConfig(config: RouterOptions["config"], platform: Platform = "server"): RouterConfig {

@@ -1,7 +1,11 @@
 import { ConfigError, type Secrets } from "../config/load.ts";
 import type { RouterConfig } from "../config/schema.ts";
+import { DNS_PREFIX } from "../config/worker-url.ts";
 import { Failure } from "../errors/failure.ts";
 import { fetchProbe } from "../legs/fetch-probe.ts";
+import { entryOf, type Mark } from "../shared/marks.ts";
+import { SharedState, type SharedStateOptions } from "../shared/shared-state.ts";
+import type { Pool } from "../workers/pool.ts";
 import { Prober } from "../workers/prober.ts";
 import type { Worker } from "../workers/worker.ts";
 import { type Ask, askOver } from "./ask.ts";
@@ -16,6 +20,8 @@ export interface FleetControlOptions extends ReloadTargets {
   secrets: Secrets;
   /** Looks up the names of `dns+` workers; absent = the runtime cannot, and such workers are refused. */
   resolveHost?: ResolveHost | undefined;
+  /** What routers share; absent = this one is alone. */
+  shared?: Omit<SharedStateOptions, "fleet" | "clock" | "act" | "onReach"> | undefined;
 }
 
 /**
@@ -28,6 +34,7 @@ export class FleetControl {
   readonly #ask: Ask;
   readonly #facts: EngineFacts;
   readonly #dns: DnsWorkers | undefined;
+  readonly #shared: SharedState | undefined;
 
   /** Throws a `ConfigError` for names to look up where nobody can. */
   constructor(options: FleetControlOptions) {
@@ -63,6 +70,16 @@ export class FleetControl {
             onLookup: (host, ok, reason) =>
               log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
           });
+    this.#shared =
+      options.shared === undefined
+        ? undefined
+        : new SharedState({
+            ...options.shared,
+            fleet,
+            clock,
+            act: (pool, mark) => this.#obey(pool, mark),
+            onReach: (reached, reason) => log.event(reached ? "info" : "warn", "store", { reached, reason }),
+          });
     this.#followNames(config, options.secrets);
   }
 
@@ -72,7 +89,12 @@ export class FleetControl {
    * rejects. `atMost`: probes and questions started by one call, for platforms with few connections.
    */
   tend(atMost = Infinity): Promise<unknown> {
-    return Promise.all([this.prober.run(atMost).done, this.#dns?.run(), this.#facts.run(atMost)]);
+    return Promise.all([
+      this.prober.run(atMost).done,
+      this.#dns?.run(),
+      this.#facts.run(atMost),
+      this.#shared?.run(atMost),
+    ]);
   }
 
   /** A worker's health has turned. */
@@ -107,6 +129,9 @@ export class FleetControl {
     // Before the first request to the engine: whatever it echoes must not show the key.
     if (body.apiKey !== undefined) telemetry.learn({ models: [], secrets: [body.apiKey] });
     const worker = await join(fleet, body, this.#ask);
+    // A key is nothing for a store: the others would be sent away by the engine, so they are not told of the worker.
+    if (body.apiKey === undefined)
+      this.#shared?.mark(worker, { what: "join", role: worker.role, settings: entryOf(worker) });
     telemetry.log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin });
     return { worker: this.#info(worker), ignored: body.ignored };
   }
@@ -114,22 +139,22 @@ export class FleetControl {
   /** Takes a worker out at once; what it has in hand runs on, and is told as `load`. */
   remove(name: string): WorkerInfo {
     const worker = this.#find(name);
-    this.#dns?.dismiss(worker);
-    this.#targets.services.fleet.remove(name);
-    this.#targets.services.telemetry.log.event("info", "worker_left", { worker: name, origin: worker.origin });
+    this.#leave(worker);
+    this.#shared?.mark(worker, { what: "leave" });
     return this.#info(worker);
   }
 
   /** Gives a worker nothing new. It is drained when its `load` is 0. */
   drain(name: string): WorkerInfo {
     const worker = this.#find(name);
-    this.#dns?.keepDrained(worker);
-    this.#targets.services.fleet.drain(name);
-    this.#targets.services.telemetry.log.event("info", "worker_draining", {
-      worker: name,
-      in_flight: worker.load.requests,
-    });
+    this.#drain(worker);
+    this.#shared?.mark(worker, { what: "drain" });
     return this.#info(worker);
+  }
+
+  /** Lets go of what routers share. */
+  close(): Promise<void> {
+    return this.#shared?.close() ?? Promise.resolve();
   }
 
   /**
@@ -147,6 +172,32 @@ export class FleetControl {
       needs_restart: left ? report.restart.join(", ") : undefined,
     });
     return report;
+  }
+
+  #leave(worker: Worker): void {
+    const { fleet, telemetry } = this.#targets.services;
+    this.#dns?.dismiss(worker);
+    fleet.remove(worker.name);
+    telemetry.log.event("info", "worker_left", { worker: worker.name, origin: worker.origin });
+  }
+
+  #drain(worker: Worker): void {
+    const { fleet, telemetry } = this.#targets.services;
+    this.#dns?.keepDrained(worker);
+    fleet.drain(worker.name);
+    telemetry.log.event("info", "worker_draining", { worker: worker.name, in_flight: worker.load.requests });
+  }
+
+  /** An operator has done it at another router. Throws a `JoinError` where it cannot be done here. */
+  #obey(pool: Pool, { worker: name, what, role, settings }: Mark): void {
+    const { fleet, telemetry } = this.#targets.services;
+    const worker = fleet.worker(name);
+    const here = worker !== undefined && worker.model === pool.model && worker.pool === pool.name;
+    if (what === "drain" && here && !worker.draining) this.#drain(worker);
+    if (what === "leave" && here) this.#leave(worker);
+    if (what !== "join" || role === undefined || settings === undefined || settings.url.startsWith(DNS_PREFIX)) return;
+    const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name } });
+    telemetry.log.event("info", "worker_joined", { worker: joined.name, origin: joined.origin });
   }
 
   #followNames(config: RouterConfig, secrets: Secrets): void {

@@ -25,6 +25,11 @@ export class KeyRing {
     return this.#admin !== undefined;
   }
 
+  /** For what routers with the same admin key prove to each other; never to be shown. */
+  get adminKey(): string | undefined {
+    return this.#admin;
+  }
+
   /** Other keys from now on, all of them at once. */
   configure(clients: readonly ClientKey[], admin: string | undefined): void {
     this.#clients = clients;

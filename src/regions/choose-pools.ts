@@ -1,7 +1,7 @@
 import type { RouterConfig } from "../config/schema.ts";
 import { Failure } from "../errors/failure.ts";
 import type { Fleet, Model } from "../workers/fleet.ts";
-import type { ChoiceInput } from "../workers/policy.ts";
+import type { ChoiceInput, Told } from "../workers/policy.ts";
 import type { Pool } from "../workers/pool.ts";
 import { hashText, type Worker } from "../workers/worker.ts";
 import { distances, estimateMs } from "./distance.ts";
@@ -16,9 +16,13 @@ export type Geography = Pick<RouterConfig, "regions" | "location">;
 
 /** Which pool is expected to have how much of a prompt cached, from whatever source. */
 export interface Reuse {
+  /** Other routers tell what they know: then even a single pool has something to ask. */
+  readonly sharing: boolean;
   /** Reads the prompt; `tokensIn` answers for it until the next `read`. */
   read(input: ChoiceInput, now: number): void;
   tokensIn(pool: Pool): number;
+  /** The worker of the pool that has the most of it. */
+  told(pool: Pool): Told | undefined;
   /** The prompt goes to this worker, so it will be there. */
   chosen(worker: Worker, input: ChoiceInput, now: number): void;
 }
@@ -77,9 +81,21 @@ export class PoolChoice {
     return failed === undefined || failed.size === 0 ? ordered : last(ordered, failed);
   }
 
+  /** Whether prompts are remembered at all: there are regions to choose from, or other routers that want to know. */
+  get remembers(): boolean {
+    return this.#reuse !== undefined && (this.#reuse.sharing || this.#near);
+  }
+
+  /** Who in the pool is said, by whomever, to have most of the prompt cached; undefined without other routers. */
+  told(pool: Pool, input: ChoiceInput, now: number): Told | undefined {
+    if (this.#reuse?.sharing !== true) return undefined;
+    this.#reuse.read(input, now);
+    return this.#reuse.told(pool);
+  }
+
   /** The request goes to this worker. */
   chosen(worker: Worker, input: ChoiceInput, now: number): void {
-    if (this.#near) this.#reuse?.chosen(worker, input, now);
+    this.#reuse?.chosen(worker, input, now);
   }
 
   /** A request was answered from the pool; `headersMs` after its leg was sent, undefined where that says nothing about distance. */

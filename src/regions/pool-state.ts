@@ -30,7 +30,7 @@ export class PoolState {
 
   constructor(pool: Pool) {
     this.pool = pool;
-    this.hash = hashText(`${pool.model}/${pool.name}`);
+    this.hash = hashText(pool.topic);
   }
 
   /** Brings the sums up to date. */

@@ -1,6 +1,7 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
 import { bunStream } from "./bun-stream.ts";
+import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAddress, tendByTimer } from "./server.ts";
 
@@ -49,7 +50,7 @@ export type BunServer = RouterServer;
 
 /** A router with Bun's ways of doing things. Throws a `ConfigError` that names the field. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  return createPortableRouter({ transport: bunTransport, resolveHost, ...options });
+  return createPortableRouter({ transport: bunTransport, resolveHost, openStore: openRedisStore, ...options });
 }
 
 export { createRouter as createBunRouter };

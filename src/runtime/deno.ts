@@ -1,5 +1,6 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, opensWithin, type RouterHost, type RouterServer, socketAddress, tendByTimer } from "./server.ts";
 
@@ -83,7 +84,7 @@ function oneChunk(body: string | Uint8Array<ArrayBuffer>): ReadableStream<Uint8A
 
 /** A router with Deno's ways of doing things. Throws a `ConfigError` that names the field. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  return createPortableRouter({ transport: denoTransport, resolveHost, ...options });
+  return createPortableRouter({ transport: denoTransport, resolveHost, openStore: openRedisStore, ...options });
 }
 
 export const serveDeno: RouterHost["serve"] = async function serveDeno(router, { reusePort = false } = {}) {

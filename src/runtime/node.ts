@@ -4,6 +4,7 @@ import { createAdaptorServer } from "@hono/node-server";
 import { Agent, fetch as undiciFetch } from "undici";
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, socketAddress, tendByTimer } from "./server.ts";
 
@@ -49,7 +50,7 @@ function connectsTo(url: string, ms: number): Promise<boolean> {
 
 /** A router with Node's ways of doing things (22 or newer). Throws a `ConfigError` that names the field. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  return createPortableRouter({ transport: nodeTransport, resolveHost, ...options });
+  return createPortableRouter({ transport: nodeTransport, resolveHost, openStore: openRedisStore, ...options });
 }
 
 export const serveNode: RouterHost["serve"] = async function serveNode(router, { reusePort = false } = {}) {

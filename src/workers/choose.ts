@@ -1,5 +1,5 @@
 import { acquire, type Lease } from "./lease.ts";
-import type { ChoiceInput, Policy } from "./policy.ts";
+import type { ChoiceInput, Policy, Told } from "./policy.ts";
 import type { Pool } from "./pool.ts";
 import type { Worker, WorkerRole } from "./worker.ts";
 
@@ -10,6 +10,8 @@ export interface ChooseOptions {
   exclude?: ReadonlySet<Worker> | undefined;
   /** Another policy than the pool's own. */
   policy?: Policy | undefined;
+  /** What other routers know of the prompt. */
+  told?: Told | undefined;
   /** Told how many tokens of the prompt the chosen worker is expected to have cached, when it is any. */
   reused?: ((tokens: number) => void) | undefined;
 }
@@ -28,7 +30,7 @@ export function choose(pool: Pool, role: WorkerRole, input: ChoiceInput, options
     // The ones left out may have hidden an avoided worker behind willing ones.
     if (candidates.length === 0) candidates = without(pool.usable(role, options.now), options.exclude);
   }
-  const worker = policy.choose(candidates, input);
+  const worker = policy.choose(candidates, input, options.told);
   if (worker === undefined) return undefined;
   const cached = policy.observe?.(worker, input) ?? 0;
   if (cached > 0) options.reused?.(cached);

@@ -16,6 +16,8 @@ export class Pool {
   /** Id of the model it serves. */
   readonly model: string;
   readonly engine: EngineName;
+  /** The pool's name among all models; equal in every router. */
+  readonly topic: string;
   connector: Connector | undefined;
   cancel: CancelMode;
   region: string | undefined;
@@ -36,6 +38,7 @@ export class Pool {
     this.name = name;
     this.model = model;
     this.engine = engine;
+    this.topic = `${model}/${name}`;
     this.cancel = settings.cancel;
     this.region = settings.region;
     this.connector = settings.connector;
@@ -84,7 +87,7 @@ export class Pool {
     let weight = 0;
     for (const role of ["decode", "aggregated"] as const) {
       for (const worker of this.#sets[role].candidates(now)) {
-        requests += worker.load.requests;
+        requests += worker.load.requests + worker.elsewhere.requests;
         weight += worker.weight;
       }
     }

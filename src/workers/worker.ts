@@ -176,6 +176,16 @@ export class Worker {
     this.onChange();
   }
 
+  /**
+   * Other routers have found it broken `since` then: until the given time the others are preferred. Hearsay closes nothing; an answer of
+   * its own counts more.
+   */
+  warned(since: number, until: number): void {
+    if (this.answeredSince(since) || until <= this.avoidUntil) return;
+    this.avoidUntil = until;
+    this.onChange();
+  }
+
   /** Any answer with an HTTP status: a sign of life for the health check, no outcome for the breaker (4xx and the like). */
   answered(now: number): void {
     this.health.answered(now);

@@ -1,4 +1,4 @@
-import type { ChoiceInput, Policy } from "../policy.ts";
+import type { ChoiceInput, Policy, Told } from "../policy.ts";
 import type { Worker } from "../worker.ts";
 import type { PolicyPorts } from "./create.ts";
 import { type Holders, PrefixIndex } from "./prefix-index.ts";
@@ -58,7 +58,7 @@ export class PrefixAware implements Policy {
     return this.#index?.bytes ?? 0;
   }
 
-  choose(candidates: readonly Worker[], input: ChoiceInput): Worker | undefined {
+  choose(candidates: readonly Worker[], input: ChoiceInput, told?: Told): Worker | undefined {
     if (candidates.length < 2) return candidates[0];
     const shortest = this.#least.find(candidates, input.tokens)!;
     const holders = this.#find(candidates, input);
@@ -74,6 +74,11 @@ export class PrefixAware implements Policy {
       if (!better || unbalanced(worker, shortest) || !candidates.includes(worker)) continue;
       best = worker;
       least = cost;
+    }
+    if (told !== undefined && told.tokens >= LEAST_MATCH * input.tokens) {
+      const worker = candidates.find(({ name }) => name === told.worker);
+      const cost = worker === undefined ? Infinity : work(worker, input.tokens - Math.min(told.tokens, input.tokens));
+      if (worker !== undefined && cost < least && !unbalanced(worker, shortest)) best = worker;
     }
     return best ?? shortest;
   }
@@ -145,11 +150,13 @@ export class PrefixAware implements Policy {
 
 /** What it takes until this prompt is done, in tokens to be computed; `fresh` are its own. */
 function work(worker: Worker, fresh: number): number {
-  return (worker.load.tokens + worker.load.requests * REQUEST_TOKENS + fresh * FRESH_WEIGHT) / worker.weight;
+  const { load, elsewhere, weight } = worker;
+  const requests = load.requests + elsewhere.requests;
+  return (load.tokens + elsewhere.tokens + requests * REQUEST_TOKENS + fresh * FRESH_WEIGHT) / weight;
 }
 
 function unbalanced(worker: Worker, shortest: Worker): boolean {
-  const most = worker.load.requests / worker.weight;
-  const least = shortest.load.requests / shortest.weight;
+  const most = (worker.load.requests + worker.elsewhere.requests) / worker.weight;
+  const least = (shortest.load.requests + shortest.elsewhere.requests) / shortest.weight;
   return most - least > UNBALANCED_REQUESTS && most > least * UNBALANCED_RATIO;
 }

@@ -14,8 +14,9 @@ const WINDOW = 128;
 
 /** What a worker would have in hand, in requests, with this one more; heavier workers feel it less. */
 export function pressure(worker: Worker, tokens: number): number {
-  const { load } = worker;
-  return (load.requests + 1 + (load.tokens + tokens) / TOKENS_PER_REQUEST) / worker.weight;
+  const { load, elsewhere } = worker;
+  const requests = load.requests + elsewhere.requests + 1;
+  return (requests + (load.tokens + elsewhere.tokens + tokens) / TOKENS_PER_REQUEST) / worker.weight;
 }
 
 /** Finds the worker under the least pressure; among equals the one chosen longest ago, so that ties go round. */

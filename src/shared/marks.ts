@@ -1,0 +1,87 @@
+import * as v from "valibot";
+import { type WorkerEntry, workerObject } from "../config/worker.ts";
+import type { Worker, WorkerRole } from "../workers/worker.ts";
+
+const ROLES = ["prefill", "decode", "aggregated"] as const;
+
+/** What an operator has done to one worker through one router's admin routes; the latest stands. */
+export interface Mark {
+  /** Name of the worker. */
+  worker: string;
+  /** Milliseconds since 1970 by the marking router's clock, and later than anything that router had seen. */
+  at: number;
+  what: "drain" | "leave" | "join";
+  /** Of a `join`: its role and settings, without any key. */
+  role?: WorkerRole | undefined;
+  settings?: WorkerEntry | undefined;
+}
+
+/** How long a mark is kept: drains are a matter of minutes, and a router that was away for a day has its configuration. */
+export const MARK_MS = 24 * 3_600_000;
+const MOST_MARKS = 512;
+
+const schema = v.array(
+  v.object({
+    worker: v.pipe(v.string(), v.minLength(1), v.maxLength(200)),
+    at: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+    what: v.picklist(["drain", "leave", "join"]),
+    role: v.optional(v.picklist(ROLES)),
+    // The configuration's own rules: a url that it would refuse is refused here.
+    settings: v.optional(workerObject),
+  }),
+);
+
+/**
+ * The marks of one pool: by worker the latest one wins (last writer wins), so routers that were apart agree once they have seen the
+ * same records, in whatever order.
+ */
+export class Marks {
+  readonly #latest = new Map<string, Mark>();
+  #clock = 0;
+
+  /** A mark of our own; later than every mark this router knows, however its wall clock runs. */
+  make(mark: Omit<Mark, "at">, wallNow: number): Mark {
+    const made = { ...mark, at: Math.max(wallNow, this.#clock + 1) };
+    this.take(made);
+    return made;
+  }
+
+  /** True when it is news: then it is to be acted on. */
+  take(mark: Mark): boolean {
+    this.#clock = Math.max(this.#clock, mark.at);
+    const known = this.#latest.get(mark.worker);
+    if (known !== undefined && known.at >= mark.at) return false;
+    this.#latest.set(mark.worker, mark);
+    return true;
+  }
+
+  /** Those of the last day, the latest first. */
+  list(wallNow: number): Mark[] {
+    for (const [name, { at }] of this.#latest) if (at < wallNow - MARK_MS) this.#latest.delete(name);
+    return [...this.#latest.values()].sort((a, b) => b.at - a.at).slice(0, MOST_MARKS);
+  }
+}
+
+/** A worker's settings as another router's configuration could have them; no key, and no name of one. */
+export function entryOf({ url, name, weight, configured }: Worker): WorkerEntry {
+  const { bootstrapHost, bootstrapPort, dpSize, engineId, kvHost, kvPort, tpSize, ppSize } = configured;
+  const told = { bootstrapHost, bootstrapPort, dpSize, engineId, kvHost };
+  const set = Object.fromEntries(Object.entries(told).filter(([, value]) => value !== undefined));
+  return { url, name, weight, kvPort, tpSize, ppSize, ...set } as WorkerEntry;
+}
+
+export function writeMarks(marks: readonly Mark[]): string {
+  return JSON.stringify(marks);
+}
+
+/** Undefined for anything that is no list of marks. */
+export function readMarks(text: string): Mark[] | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const read = v.safeParse(schema, json);
+  return read.success ? read.output.slice(0, MOST_MARKS) : undefined;
+}

@@ -1,0 +1,192 @@
+import type { Clock } from "../runtime/clock.ts";
+import type { Fleet } from "../workers/fleet.ts";
+import type { Pool } from "../workers/pool.ts";
+import type { Worker } from "../workers/worker.ts";
+import { type LoadReport, readReport, writeReport } from "./load-report.ts";
+import { MARK_MS, type Mark, readMarks, writeMarks } from "./marks.ts";
+import type { PrefixSketch } from "./prefix-sketch.ts";
+import { seal, unseal } from "./seal.ts";
+import { type InRecord, MOST_TEXT, type OutRecord, type SharedStore } from "./store.ts";
+import { Topic } from "./topic.ts";
+
+/** One exchange per pool and second while there is something to say, a look every two while there is not. */
+const BUSY_MS = 1_000;
+const REST_MS = 2_000;
+/** An exchange that takes longer has failed; on Workers one may also die with the request it rode on. */
+const PATIENCE_MS = 2_000;
+const RETRY_MS = 1_000;
+/** Reports of a router that has died are gone from the store after that; readers stop believing them sooner (`Topic`). */
+const LOAD_TTL_MS = 15_000;
+/** Marks are written again now and then, in case the store has lost them. */
+const MARKS_AGAIN_MS = 10 * 60_000;
+const LOAD = "load:";
+const MARKS = "marks:";
+
+export interface SharedStateOptions {
+  store: SharedStore;
+  fleet: Fleet;
+  clock: Clock;
+  /** Milliseconds since 1970. */
+  wallNow(): number;
+  random(): number;
+  /** What marks are signed with, the admin key; undefined: this router has no admin routes, and obeys none of other routers'. */
+  secret(): string | undefined;
+  sketch: PrefixSketch;
+  /** Another router's operator has done something to a worker. May throw: then the mark has no effect here. */
+  act(pool: Pool, mark: Mark): void;
+  /** The store can be reached again, or no longer; told when it changes. */
+  onReach?(reached: boolean, why: string | undefined): void;
+}
+
+/**
+ * What this router tells the others about its pools, and what it makes of what they tell. It starts nothing by itself: `run` is called
+ * often and does what is due. Without a store that answers everything fades to what the router knows by itself; nothing here ever fails a
+ * request (`docs/consistency.md`).
+ */
+export class SharedState {
+  readonly #o: SharedStateOptions;
+  readonly #topics = new Map<string, Topic>();
+  #id = "";
+  #reached: boolean | undefined;
+
+  constructor(options: SharedStateOptions) {
+    this.#o = options;
+  }
+
+  /** Starts the exchanges that are due, at most so many. The promise is for platforms that keep work alive; it never rejects. */
+  run(atMost = Number.POSITIVE_INFINITY): Promise<unknown> {
+    const now = this.#o.clock.now();
+    // Not before: on Workers there is no randomness outside of requests.
+    if (this.#id === "") this.#id = Math.floor(this.#o.random() * 2 ** 52).toString(36);
+    const started: Promise<unknown>[] = [];
+    for (const pool of this.#o.fleet.allPools()) {
+      const topic = this.#topic(pool, now);
+      topic.apply(now);
+      if (topic.startedAt !== undefined && now - topic.startedAt >= PATIENCE_MS)
+        this.#lost(topic, "no answer in time", now);
+      if (topic.startedAt !== undefined || now < topic.nextAt || started.length >= atMost) continue;
+      started.push(this.#exchange(topic, now));
+    }
+    if (this.#topics.size > this.#o.fleet.allPools().length) this.#forgetPools();
+    return Promise.all(started);
+  }
+
+  /** Tells the others what an operator has done to a worker through this router. */
+  mark(worker: Worker, mark: Omit<Mark, "at" | "worker">): void {
+    const pool = this.#o.fleet.model(worker.model)?.pools.find(({ name }) => name === worker.pool);
+    if (pool === undefined) return;
+    const topic = this.#topic(pool, this.#o.clock.now());
+    topic.own(topic.marks.make({ ...mark, worker: worker.name }, this.#o.wallNow()));
+    topic.marksDue = true;
+    topic.nextAt = Math.min(topic.nextAt, (topic.endedAt ?? Number.NEGATIVE_INFINITY) + BUSY_MS);
+  }
+
+  /** Routers that have said something about a pool lately, this one not counted; for people. */
+  routers(pool: Pool): number {
+    return this.#topics.get(pool.topic)?.others ?? 0;
+  }
+
+  close(): Promise<void> {
+    return this.#o.store.close?.() ?? Promise.resolve();
+  }
+
+  async #exchange(topic: Topic, now: number): Promise<void> {
+    const turn = topic.begin(now);
+    const { store, clock } = this.#o;
+    try {
+      const write = await this.#records(topic, now);
+      const { cursor, records } = await store.exchange(topic.pool.topic, write, topic.cursor);
+      // A later turn has begun since: what this one says is old.
+      if (turn !== topic.turn) return;
+      if (!Number.isFinite(cursor)) throw new Error("The store answered with something else");
+      const at = clock.now();
+      for (const record of records) await this.#take(topic, record, at);
+      topic.succeeded(cursor, at, at + this.#jittered(topic.spoke ? BUSY_MS : REST_MS));
+      topic.apply(at, true);
+      this.#reach(true, undefined);
+    } catch (error) {
+      if (turn === topic.turn) this.#lost(topic, error instanceof Error ? error.message : String(error), clock.now());
+    }
+  }
+
+  /** What is to be said now: nothing, as long as a pool is idle and was so before. */
+  async #records(topic: Topic, now: number): Promise<OutRecord[]> {
+    const records: OutRecord[] = [];
+    const report: LoadReport = { workers: topic.loads(now), prefixes: this.#o.sketch.news(topic.pool.topic) };
+    const speaks = report.workers.size > 0 || report.prefixes.size > 0;
+    if (speaks || topic.spoke) records.push({ key: LOAD + this.#id, text: writeReport(report), ttlMs: LOAD_TTL_MS });
+    topic.spoke = speaks;
+    const secret = this.#o.secret();
+    const marks = topic.ownMarks(this.#o.wallNow());
+    if (secret !== undefined && marks.length > 0 && (topic.marksDue || now >= topic.marksAt + MARKS_AGAIN_MS)) {
+      const text = await seal(writeMarks(marks), topic.pool.topic, secret);
+      records.push({ key: MARKS + this.#id, text, ttlMs: MARK_MS });
+      topic.marksDue = false;
+      topic.marksAt = now;
+    }
+    return records;
+  }
+
+  /** Whatever stands in it, it throws nothing: it was written by somebody else, perhaps by somebody who means ill. */
+  async #take(topic: Topic, { key, text, ageMs }: InRecord, now: number): Promise<void> {
+    if (typeof key !== "string" || typeof text !== "string" || text.length > MOST_TEXT || !Number.isFinite(ageMs))
+      return;
+    if (key.startsWith(LOAD) && key !== LOAD + this.#id) {
+      const report = readReport(text);
+      if (report === undefined) return;
+      topic.heard(key, report, now - Math.max(0, ageMs));
+      if (report.prefixes.size === 0) return;
+      const names = topic.names();
+      for (const [worker, hashes] of report.prefixes) {
+        if (names.has(worker)) this.#o.sketch.learn(topic.pool.topic, worker, hashes, now);
+      }
+    } else if (key.startsWith(MARKS) && key !== MARKS + this.#id) {
+      const secret = this.#o.secret();
+      const plain = secret === undefined ? undefined : await unseal(text, topic.pool.topic, secret);
+      for (const mark of (plain === undefined ? undefined : readMarks(plain)) ?? []) this.#obey(topic, mark);
+    }
+  }
+
+  #obey(topic: Topic, mark: Mark): void {
+    if (mark.at < this.#o.wallNow() - MARK_MS || !topic.marks.take(mark)) return;
+    try {
+      this.#o.act(topic.pool, mark);
+    } catch {
+      // A name or an address that is taken here: this router's own configuration comes first.
+    }
+  }
+
+  #lost(topic: Topic, why: string, now: number): void {
+    topic.failed(now + this.#jittered(RETRY_MS));
+    this.#reach(false, why);
+  }
+
+  #reach(reached: boolean, why: string | undefined): void {
+    if (this.#reached === reached) return;
+    const first = this.#reached === undefined;
+    this.#reached = reached;
+    if (!first || !reached) this.#o.onReach?.(reached, why);
+  }
+
+  /** Never sooner than asked, and not all routers at once. */
+  #jittered(ms: number): number {
+    return ms * (1 + 0.1 * this.#o.random());
+  }
+
+  #topic(pool: Pool, now: number): Topic {
+    const key = pool.topic;
+    const known = this.#topics.get(key);
+    if (known !== undefined) {
+      known.pool = pool;
+      return known;
+    }
+    const topic = new Topic(pool, now);
+    this.#topics.set(key, topic);
+    return topic;
+  }
+
+  #forgetPools(): void {
+    const there = new Set(this.#o.fleet.allPools().map(({ topic }) => topic));
+    for (const key of this.#topics.keys()) if (!there.has(key)) this.#topics.delete(key);
+  }
+}

@@ -1,0 +1,143 @@
+import type { Pool } from "../workers/pool.ts";
+import type { Worker } from "../workers/worker.ts";
+import type { LoadReport } from "./load-report.ts";
+import { type Mark, Marks } from "./marks.ts";
+
+/** A report counts in full for that long (one exchange late), then less and less, and after ten seconds not at all. */
+const FRESH_MS = 2_000;
+const STALE_MS = 10_000;
+/** How often what was heard is added up again while nothing new comes: so that it fades. */
+const FADE_MS = 500;
+/** A warning holds until the next reports. */
+const WARNED_MS = 3_000;
+const MOST_OTHERS = 4_096;
+
+interface Other {
+  report: LoadReport;
+  /** When it was written, on this router's clock. */
+  at: number;
+}
+
+/** One pool between this router and the others: what is due, what was heard, and its effect on the pool's workers. */
+export class Topic {
+  pool: Pool;
+  readonly marks = new Marks();
+  cursor = 0;
+  nextAt: number;
+  /** When the exchange under way began; undefined = none is. */
+  startedAt: number | undefined;
+  endedAt: number | undefined;
+  turn = 0;
+  /** The last report said something, so the next has to be written even if it says nothing. */
+  spoke = false;
+  marksDue = false;
+  marksAt = 0;
+  readonly #own = new Map<string, Mark>();
+  readonly #heard = new Map<string, Other>();
+  /** Since when others have called a worker broken. */
+  readonly #warnedSince = new Map<string, number>();
+  #appliedAt = Number.NEGATIVE_INFINITY;
+  #applied = false;
+
+  constructor(pool: Pool, now: number) {
+    this.pool = pool;
+    this.nextAt = now;
+  }
+
+  get others(): number {
+    return this.#heard.size;
+  }
+
+  begin(now: number): number {
+    this.startedAt = now;
+    this.turn += 1;
+    return this.turn;
+  }
+
+  succeeded(cursor: number, now: number, nextAt: number): void {
+    this.cursor = cursor;
+    this.startedAt = undefined;
+    this.endedAt = now;
+    this.nextAt = nextAt;
+  }
+
+  /** What was written may not have arrived, and what comes back may be another store. */
+  failed(nextAt: number): void {
+    this.startedAt = undefined;
+    this.turn += 1;
+    this.nextAt = nextAt;
+    this.spoke = true;
+    this.marksDue = true;
+  }
+
+  own(mark: Mark): void {
+    this.#own.set(mark.worker, mark);
+  }
+
+  /** Marks made here that no other router has overruled. */
+  ownMarks(wallNow: number): Mark[] {
+    return this.marks.list(wallNow).filter((mark) => this.#own.get(mark.worker) === mark);
+  }
+
+  names(): ReadonlySet<string> {
+    return new Set(this.#workers().map(({ name }) => name));
+  }
+
+  /** Workers about which there is something to say: others take the rest for idle and well. */
+  loads(now: number): LoadReport["workers"] {
+    const loads: LoadReport["workers"] = new Map();
+    for (const worker of this.#workers()) {
+      const broken = worker.breaker.state(now) === "open" || !worker.health.healthy(now);
+      const { requests, tokens } = worker.load;
+      if (requests > 0 || broken) loads.set(worker.name, [requests, Math.round(tokens), broken ? 1 : 0]);
+    }
+    return loads;
+  }
+
+  heard(router: string, report: LoadReport, at: number): void {
+    if (report.workers.size === 0) this.#heard.delete(router);
+    else if (this.#heard.size < MOST_OTHERS || this.#heard.has(router)) this.#heard.set(router, { report, at });
+  }
+
+  /** Adds up what the others have in hand, by age, and passes on their warnings. */
+  apply(now: number, news = false): void {
+    if (!news && (!this.#applied || now - this.#appliedAt < FADE_MS)) return;
+    this.#appliedAt = now;
+    const workers = new Map<string, Worker>();
+    for (const worker of this.#workers()) {
+      workers.set(worker.name, worker);
+      worker.elsewhere.requests = 0;
+      worker.elsewhere.tokens = 0;
+    }
+    const broken = new Set<string>();
+    for (const [router, { report, at }] of this.#heard) {
+      const weight = Math.min(1, (STALE_MS - (now - at)) / (STALE_MS - FRESH_MS));
+      if (weight <= 0) {
+        this.#heard.delete(router);
+        continue;
+      }
+      for (const [name, [requests, tokens, isBroken]] of report.workers) {
+        const worker = workers.get(name);
+        if (worker === undefined) continue;
+        worker.elsewhere.requests += weight * requests;
+        worker.elsewhere.tokens += weight * tokens;
+        if (isBroken === 1) broken.add(name);
+      }
+    }
+    this.#applied = this.#heard.size > 0;
+    this.#warn(workers, broken, now);
+  }
+
+  #warn(workers: ReadonlyMap<string, Worker>, broken: ReadonlySet<string>, now: number): void {
+    for (const name of this.#warnedSince.keys()) if (!broken.has(name)) this.#warnedSince.delete(name);
+    for (const name of broken) {
+      const since = this.#warnedSince.get(name) ?? now;
+      this.#warnedSince.set(name, since);
+      workers.get(name)?.warned(since, now + WARNED_MS);
+    }
+  }
+
+  #workers(): Worker[] {
+    return [...this.pool.prefill, ...this.pool.decode, ...this.pool.workers];
+  }
+}

@@ -1,0 +1,305 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { PrefillRouter } from "../../src/create-router.ts";
+import { readReport, writeReport } from "../../src/shared/load-report.ts";
+import { Marks, readMarks } from "../../src/shared/marks.ts";
+import { seal, unseal } from "../../src/shared/seal.ts";
+import type { SharedStore } from "../../src/shared/store.ts";
+import { call } from "../fleet/house.ts";
+import { settled } from "../manual-clock.ts";
+import { ask, finish, World } from "../regions/world.ts";
+import { Link, memoryOn } from "./links.ts";
+
+/** Routers over one world, each with a link of its own to one store. */
+function routers(count: number, config: Record<string, unknown> = {}) {
+  const world = new World();
+  const store = memoryOn(world.clock);
+  const links = Array.from({ length: count }, () => new Link(store, world.clock));
+  const all = links.map((link) => world.router({ location: { region: "eu-west" }, ...config }, { store: link }));
+  return { world, store, links, all };
+}
+
+/** Time passes as on a server: what is due is looked for ten times a second. */
+async function pass(world: World, all: readonly PrefillRouter[], ms: number): Promise<void> {
+  for (let at = 0; at < ms; at += 100) {
+    // Signatures are made beside the event loop: real time has to pass for them, a little.
+    await Promise.race([Promise.all(all.map((router) => router.control.tend())), Bun.sleep(4)]);
+    await settled();
+    await world.clock.advance(100);
+  }
+}
+
+const worker = (router: PrefillRouter, name: string) => router.services.fleet.worker(name)!;
+
+describe("what routers tell each other", () => {
+  test("a drain at one is obeyed by all, also by one that starts later and does not know who gave the order", async () => {
+    const { world, store, all } = routers(3);
+    await pass(world, all, 1_000);
+    expect((await call(all[0]!, "POST", "/workers/p1-eu-west/drain")).status).toBe(200);
+    await pass(world, all, 3_500);
+    for (const router of all) expect(worker(router, "p1-eu-west").draining).toBeTrue();
+    const late = world.router({}, { store });
+    await pass(world, [late], 500);
+    expect(worker(late, "p1-eu-west").draining).toBeTrue();
+    expect(worker(late, "p2-eu-west").draining).toBeFalse();
+  });
+
+  test("workers that join and leave at one do so at all; one with a key of its own stays where its key is", async () => {
+    const { world, all } = routers(2);
+    await pass(world, all, 500);
+    const body = { model_id: "m", pool: "us-east", worker_type: "decode" };
+    await call(all[0]!, "POST", "/workers", { ...body, name: "new", url: "http://new.us-east:1", weight: 3 });
+    await call(all[0]!, "POST", "/workers", {
+      ...body,
+      name: "own",
+      url: "http://own.us-east:1",
+      api_key: "secret-key",
+    });
+    await call(all[0]!, "DELETE", "/workers/d2-us-east");
+    await pass(world, all, 3_500);
+    expect(worker(all[1]!, "new")).toMatchObject({
+      url: "http://new.us-east:1",
+      weight: 3,
+      role: "decode",
+      origin: "api",
+    });
+    expect(worker(all[1]!, "own")).toBeUndefined();
+    expect(worker(all[1]!, "d2-us-east")).toBeUndefined();
+    // Back again, and the latest word stands everywhere.
+    await call(all[1]!, "POST", "/workers", { ...body, name: "d2-us-east", url: "http://decode-2.us-east:1" });
+    await pass(world, all, 3_500);
+    for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
+  });
+
+  test("what others have in hand is added to one's own, fades when it is not renewed, and is gone after ten seconds", async () => {
+    const { world, links, all } = routers(3);
+    const there = worker(all[0]!, "d1-eu-west");
+    there.load.requests = 6;
+    there.load.tokens = 900;
+    worker(all[1]!, "d1-eu-west").load.requests = 2;
+    await pass(world, all, 2_500);
+    expect(worker(all[2]!, "d1-eu-west").elsewhere).toEqual({ requests: 8, tokens: 900 });
+    expect(worker(all[0]!, "d1-eu-west").elsewhere).toEqual({ requests: 2, tokens: 0 });
+    links[0]!.state = "refused";
+    links[1]!.state = "refused";
+    await pass(world, all, 6_000);
+    expect(worker(all[2]!, "d1-eu-west").elsewhere.requests).toBeWithin(1, 7);
+    await pass(world, all, 6_000);
+    expect(worker(all[2]!, "d1-eu-west").elsewhere).toEqual({ requests: 0, tokens: 0 });
+  });
+
+  test("a breaker that opens at one warns the others: they avoid the worker, and would use it if there were no other", async () => {
+    const { world, all } = routers(2, { policy: { prefill: "least-load", decode: "least-load" } });
+    for (let n = 0; n < 5; n++) worker(all[0]!, "p1-eu-west").failed(world.clock.now());
+    await pass(world, all, 2_500);
+    const warned = worker(all[1]!, "p1-eu-west");
+    const pool = all[1]!.services.fleet.model("m")!.pools[0]!;
+    expect(warned.usable(world.clock.now())).toBeTrue();
+    expect(
+      pool
+        .set("prefill")
+        .candidates(world.clock.now())
+        .map(({ name }) => name),
+    ).toEqual(["p2-eu-west"]);
+    worker(all[1]!, "p2-eu-west").draining = true;
+    expect(pool.set("prefill").candidates(world.clock.now())).toEqual([warned]);
+    worker(all[1]!, "p2-eu-west").draining = false;
+    // It has served this router since: that counts more than what others say.
+    await world.clock.advance(10);
+    warned.succeeded(world.clock.now());
+    await pass(world, all, 4_000);
+    expect(pool.set("prefill").candidates(world.clock.now())).toHaveLength(2);
+  });
+
+  test("the next turn of a conversation goes where the last one went, at whichever router it comes in", async () => {
+    const { world, all } = routers(2);
+    const text = (length: number) => Array.from({ length }, (_, n) => `word${(n * 7919) % 1009}`).join(" ");
+    const turns = Array.from({ length: 8 }, (_, n) => `${n} ${text(700)}`);
+    const first = await finish(
+      world,
+      turns.map((content) => ask(all[0]!, { content, from: "50.1,8.7" })),
+    );
+    await pass(world, all, 2_500);
+    const said = turns.map((content) => `${content} and ${text(40)}`);
+    const next = await finish(
+      world,
+      said.map((content) => ask(all[1]!, { content, from: "53.3,-6.3" })),
+    );
+    for (const [n, { pool, prefill }] of first.entries())
+      expect([n, next[n]!.pool, next[n]!.prefill]).toEqual([n, pool, prefill]);
+    // Not by chance: who is told nothing goes by distance.
+    const alone = world.router({ location: { region: "eu-west" } });
+    const other = await finish(
+      world,
+      said.map((content) => ask(alone, { content, from: "53.3,-6.3" })),
+    );
+    expect(other.filter(({ prefill }, n) => prefill === first[n]!.prefill).length).toBeLessThan(6);
+  });
+
+  test("a pool costs a router at most one exchange a second under load, and nothing is written at rest", async () => {
+    const { world, links, all } = routers(2);
+    await pass(world, all, 10_000);
+    expect(links[0]!.writes).toEqual([]);
+    const pools = 4;
+    expect(links[0]!.exchanges).toBeWithin(4 * pools, 6 * pools);
+    const before = links[0]!.exchanges;
+    const pending = [];
+    for (let second = 0; second < 5; second++) {
+      for (let n = 0; n < 10; n++)
+        pending.push(ask(all[0]!, { session: `s${second} ${n}`, content: `${second} ${n} ${"word ".repeat(200)}` }));
+      await pass(world, all, 1_000);
+    }
+    await finish(world, pending);
+    expect(links[0]!.exchanges - before).toBeLessThan(6 * pools);
+    const times = links[0]!.writes.filter(({ topic }) => topic === "m/eu-west").map(({ at }) => at);
+    expect(times.length).toBeWithin(3, 8);
+    for (const [index, at] of times.entries())
+      if (index > 0) expect(at - times[index - 1]!).toBeGreaterThanOrEqual(1_000);
+    await pass(world, all, 3_000);
+    const written = links[0]!.writes.length;
+    await pass(world, all, 10_000);
+    expect(links[0]!.writes.length).toBe(written);
+  });
+
+  test("a thousand requests in a second are told in a few kilobytes", async () => {
+    const { world, links, all } = routers(1);
+    const pending = Array.from({ length: 300 }, (_, n) =>
+      ask(all[0]!, { content: `${n} ${"long prompt ".repeat(100)}` }),
+    );
+    await pass(world, all, 1_500);
+    await finish(world, pending);
+    await pass(world, all, 1_500);
+    for (const { bytes } of links[0]!.writes) expect(bytes).toBeLessThan(4_000);
+  });
+});
+
+describe("what stands in the store is not trusted", () => {
+  test("whatever it is, no router falls over, serves less, or loses a worker", async () => {
+    const { world, store, all } = routers(1);
+    const [router] = all as [PrefillRouter];
+    const names = router.control.list().workers.map(({ name }) => name);
+    const forged = JSON.stringify([
+      { worker: "p1-eu-west", at: Date.now() + 1e6, what: "leave" },
+      { worker: "evil", at: Date.now(), what: "join", role: "prefill", settings: { url: "http://evil:1" } },
+    ]);
+    const texts = [
+      "",
+      "{",
+      "null",
+      "[]",
+      "1e999",
+      '{"v":1}',
+      '{"v":2,"w":{},"p":{}}',
+      "x".repeat(200_000),
+      "\u0000",
+      '{"v":1,"w":{"p1-eu-west":[-1,0,0]},"p":{}}',
+      '{"v":1,"w":{"p1-eu-west":[1e308,1e308,0]},"p":{}}',
+      '{"v":1,"w":{"__proto__":[1,1,1],"constructor":[1,1,1]},"p":{"__proto__":"AAAA"}}',
+      '{"v":1,"w":{},"p":{"p1-eu-west":"%%%"}}',
+      '{"v":1,"w":{"p1-eu-west":["1",null,7]},"p":{}}',
+      forged,
+      await seal(forged, "m/eu-west", "another key"),
+      await seal(forged, "m/us-east", "admin-key"),
+      `${"0".repeat(64)}.${forged}`,
+    ];
+    for (const [n, text] of texts.entries()) {
+      await store.exchange(
+        "m/eu-west",
+        [
+          { key: `load:poison${n}`, text, ttlMs: 60_000 },
+          { key: `marks:poison${n}`, text, ttlMs: 60_000 },
+          { key: `?${n}`, text, ttlMs: 60_000 },
+        ],
+        0,
+      );
+    }
+    await pass(world, all, 3_000);
+    expect(router.control.list().workers.map(({ name }) => name)).toEqual(names);
+    for (const { elsewhere, draining } of router.services.fleet.workers()) {
+      expect([elsewhere.requests, elsewhere.tokens, draining]).toEqual([0, 0, false]);
+    }
+    const [told] = await finish(world, [ask(router)]);
+    expect(told!.whole).toBeTrue();
+  });
+
+  test("any text is a report, a list of marks, or undefined; reading never throws", async () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          fc.json().map((json) => `{"v":1,"w":${json},"p":${json}}`),
+        ),
+        (text) => {
+          const report = readReport(text);
+          if (report !== undefined)
+            for (const [, [requests]] of report.workers) expect(requests).toBeGreaterThanOrEqual(0);
+          readMarks(text);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+    const hashes = [0, 1, 0x7fffffff, 0x80000000, 0xffffffff];
+    const report = { workers: new Map([["w", [3, 500, 1] as const]]), prefixes: new Map([["w", hashes]]) };
+    expect(readReport(writeReport(report))).toEqual(report);
+  });
+
+  test("a seal holds for its text, its pool and its key, and for nothing else", async () => {
+    const sealed = await seal("text", "m/a", "key");
+    expect(await unseal(sealed, "m/a", "key")).toBe("text");
+    for (const [text, topic, key] of [
+      [sealed, "m/b", "key"],
+      [sealed, "m/a", "other"],
+      [`${sealed}!`, "m/a", "key"],
+      ["text", "m/a", "key"],
+    ] as const) {
+      expect(await unseal(text, topic, key)).toBeUndefined();
+    }
+  });
+
+  test("a store that answers nonsense, throws at once or never answers is a store that cannot be reached", async () => {
+    const nonsense = [
+      () => Promise.resolve(undefined),
+      () => Promise.resolve({ cursor: 1, records: [null] }),
+      () => Promise.resolve({ cursor: Number.NaN, records: [{ key: 1, text: 2, ageMs: "x" }] }),
+      () => {
+        throw new Error("at once");
+      },
+      () => new Promise(() => {}),
+    ];
+    for (const exchange of nonsense) {
+      const world = new World();
+      const lines: string[] = [];
+      const store = { exchange } as unknown as SharedStore;
+      const router = world.router({ log: { level: "info" } }, { store, sink: (line) => lines.push(line) });
+      await pass(world, [router], 6_000);
+      const [told] = await finish(world, [ask(router)]);
+      expect(told!.whole).toBeTrue();
+      // Said once, not once a second.
+      expect(lines.filter((line) => line.includes('"event":"store"')).length).toBe(1);
+    }
+  });
+});
+
+test("marks: whatever the order in which records come in, all routers end with the same", () => {
+  const mark = fc.record({
+    worker: fc.constantFrom("a", "b", "c"),
+    at: fc.integer({ min: 1, max: 1_000 }),
+    what: fc.constantFrom("drain", "leave", "join") as fc.Arbitrary<"drain" | "leave" | "join">,
+  });
+  const unique = fc.uniqueArray(mark, { selector: ({ worker, at }) => `${worker} ${at}`, maxLength: 20 });
+  fc.assert(
+    fc.property(
+      unique.chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length }))),
+      ([list, shuffled]) => {
+        const [a, b] = [new Marks(), new Marks()];
+        for (const one of list) a.take(one);
+        for (const one of shuffled) b.take(one);
+        const sorted = (marks: Marks) => marks.list(1_000).sort((x, y) => (x.worker < y.worker ? -1 : 1));
+        expect(sorted(b)).toEqual(sorted(a));
+        // And whoever acts now has the last word, even with a clock that is behind.
+        expect(a.make({ worker: "a", what: "leave" }, 5).at).toBeGreaterThan(Math.max(0, ...list.map(({ at }) => at)));
+      },
+    ),
+  );
+});
