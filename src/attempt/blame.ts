@@ -38,3 +38,8 @@ export function retryAfterMs(failure: Failure, wallNow: number): number | undefi
   }
   return undefined;
 }
+
+/** A decode 5xx in a split request may be a failed KV pull, which is prefill's fault; 503 is back-pressure. */
+export function isOpenDecodeFault(failure: Failure): boolean {
+  return (failure.kind === "status" || failure.kind === "content") && verdict(failure) === "failed";
+}

@@ -2,39 +2,23 @@ import type { Dialect, LegRequest, SplitPlan } from "../engines/dialect.ts";
 import { prefillSource } from "../engines/prefill-source.ts";
 import { dialectFor } from "../engines/registry.ts";
 import { eventEdits } from "../engines/response-edits.ts";
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { type ClientGone, Failure } from "../errors/failure.ts";
 import type { Leg } from "../legs/leg.ts";
 import { consumePrefillStream, type PrefillCompletion } from "../prefill/consume.ts";
-import type { EngineOutput, RawJson } from "../prefill/output.ts";
-import type { PrefillOutcome, PrefillTail, PrefillTask } from "../prefill/task.ts";
+import type { EngineOutput } from "../prefill/output.ts";
+import type { PrefillOutcome, PrefillTask } from "../prefill/task.ts";
 import type { Lease } from "../workers/lease.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Answer } from "./answer.ts";
-import { blame, verdict } from "./blame.ts";
+import { blame, isOpenDecodeFault } from "./blame.ts";
 import type { Call } from "./call.ts";
 import { DecodeSide } from "./decode-side.ts";
 import { explain, explainPrefill } from "./explain.ts";
+import type { Handoff } from "./handoff.ts";
 import { Interruptible } from "./interruptible.ts";
 import { openLeg } from "./open-leg.ts";
 import type { Services } from "./services.ts";
-
-/** A hand-off that prefill gave and decode has not read yet (sequential modes). */
-export interface Handoff {
-  params: RawJson;
-  tail: PrefillTail;
-  plan: SplitPlan;
-  at: number;
-}
-
-/** The longest a decode leg is kept open for a client that has left, only so that the KV blocks are released (contract section 6). */
-const RELEASE_MS = 2_000;
-
-/**
- * A one-token leg that is aborted in its prompt's last step ends as if it had not been: the engine then keeps its blocks for a decode that
- * never comes, until their lease ends (30 s; on a real vLLM pair one hang-up of six during prefill, none with this wait). A longer
- * prefill is cut after it; `deferred` waits for any.
- */
-const LAST_STEP_MS = 50;
+import { RELEASE_MS, tearDown } from "./tear-down.ts";
 
 /** One try at answering a split request: one prefill worker, one decode worker, one set of ids. */
 export class SplitAttempt {
@@ -276,112 +260,26 @@ export class SplitAttempt {
     this.#tearDown(failure);
   }
 
-  /**
-   * Closes what is open. `anytime`: now (a prefill that runs first and alone: see `LAST_STEP_MS`). `deferred`: both legs stay until decode's first event (buffered: prefill's end), at most
-   * `tailMs`. A hand-off that prefill has given always reaches decode (sequential modes), for that is what releases the blocks.
-   */
   #tearDown(why: Failure | ClientGone): void {
-    const gone = why instanceof ClientGone;
-    const reason = gone ? "client" : "other-leg";
-    const side = this.#decodeSide;
-    const prefillLeg = this.#prefillLeg;
     // Nobody waits for prefill any more, so it can be late for nobody.
     this.#stopPrefillDeadline?.();
-    side?.relay?.abandon();
-    if (!this.#dialect.concurrent) {
-      if (side !== undefined) {
-        if (gone) side.leg.linger(reason, RELEASE_MS, false);
-        else side.leg.close(reason);
-        return;
-      }
-      if (gone && this.#handoff !== undefined) this.#releaseHandoff(this.#handoff);
-      else if (gone && this.#completion !== undefined) this.#releaseWhenGiven();
-      else {
-        prefillLeg?.close(reason);
-        this.#abandonLeases();
-      }
-      return;
-    }
-    const { tailMs } = this.#services.config.timeouts;
-    if (this.#pool.cancel === "deferred" && side !== undefined && tailMs > 0 && !side.leg.firstEventSeen) {
-      side.leg.linger(reason, tailMs, !this.#call.request.stream);
-      side.leg.onClosed(() => prefillLeg?.close(reason));
-      if (!this.#call.request.stream)
-        this.#task?.onSettled((outcome) => this.#closeBuffered(side.leg, reason, outcome.ok));
-    } else {
-      side?.leg.close(reason);
-      prefillLeg?.close(reason);
-    }
-    this.#abandonLeases();
-  }
-
-  /**
-   * Prefill has ended, and a buffered decode gives no sign of its own that it has the blocks. SGLang's prefill ends with the transfer; where
-   * the hand-off is known ahead (vLLM push, Mooncake) it ends before, and blocks that nobody takes wait for their lease.
-   */
-  #closeBuffered(leg: Leg, reason: "client" | "other-leg", prefilled: boolean): void {
-    if (!prefilled || this.#plan?.early?.early !== true) leg.close(reason);
-    else leg.onClosed(this.#services.clock.after(RELEASE_MS, () => leg.close(reason)));
-  }
-
-  /** Leases whose legs were never opened; those of open legs are released when the legs close. */
-  #abandonLeases(): void {
-    if (this.#prefillLeg === undefined) this.#prefill.release();
-    if (this.#decodeSide === undefined) this.#decode.release();
-  }
-
-  /**
-   * Prefill runs for nobody. `deferred` waits for its answer as long as a tail may; `anytime` as long as the engine's last step may take,
-   * in which it cannot be stopped. A hand-off that comes is released.
-   */
-  #releaseWhenGiven(): void {
-    const { clock, config } = this.#services;
-    const leg = this.#prefillLeg!;
-    const { tailMs } = config.timeouts;
-    const wait = this.#pool.cancel === "deferred" ? tailMs : Math.min(tailMs, LAST_STEP_MS);
-    const stop = wait > 0 ? clock.after(wait, () => leg.close("client")) : nothing;
-    const given = this.#completion!.then(
-      (completion) => {
-        stop();
-        if (completion.kind !== "handoff") return this.#abandonLeases();
-        const { result } = completion;
-        // The plan that judged the answer: a dialect may remember parts of it for decode.
-        this.#releaseHandoff({ params: result.disaggregatedParams, tail: result, plan: this.#plan!, at: clock.now() });
+    tearDown(
+      {
+        services: this.#services,
+        call: this.#call,
+        deferred: this.#pool.cancel === "deferred",
+        concurrent: this.#dialect.concurrent,
+        prefill: this.#prefill,
+        decode: this.#decode,
+        plan: this.#plan,
+        prefillLeg: this.#prefillLeg,
+        side: this.#decodeSide,
+        completion: this.#completion,
+        task: this.#task,
+        handoff: this.#handoff,
+        releaseLeg: (request) => this.#leg("decode", request),
       },
-      () => {
-        stop();
-        this.#abandonLeases();
-      },
-    );
-    this.#call.background.run(given);
-    if (wait <= 0) leg.close("client");
-  }
-
-  /** The release request: decode's body cut to one token, closed at its answer, after two seconds at the latest. */
-  #releaseHandoff(handoff: Handoff): void {
-    const request = handoff.plan.release?.(handoff.params);
-    if (request === undefined) {
-      this.#abandonLeases();
-      return;
-    }
-    const { clock, telemetry } = this.#services;
-    const leg = this.#leg("decode", request);
-    leg.onClosed(() => this.#decode.release());
-    const stop = clock.after(RELEASE_MS, () => leg.close("client"));
-    this.#call.record.handoffReleased = true;
-    telemetry.metrics.handoffReleased();
-    this.#call.background.run(
-      leg.open().then(
-        () => {
-          stop();
-          leg.close("client");
-        },
-        () => {
-          stop();
-          leg.close("client");
-          this.#decode.release();
-        },
-      ),
+      why,
     );
   }
 
@@ -414,11 +312,6 @@ export class SplitAttempt {
     const { worker } = role === "prefill" ? this.#prefill : this.#decode;
     return openLeg(this.#services, this.#call, role, worker, request, this.#id);
   }
-}
-
-/** A decode 5xx in a split request may be a failed KV pull, which is prefill's fault; 503 is back-pressure. */
-function isOpenDecodeFault(failure: Failure): boolean {
-  return (failure.kind === "status" || failure.kind === "content") && verdict(failure) === "failed";
 }
 
 function nothing(): void {}

@@ -2,9 +2,10 @@ import { ClientGone, Failure } from "../errors/failure.ts";
 import { backoffMs } from "../workers/retry-budget.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Call } from "./call.ts";
+import type { Handoff } from "./handoff.ts";
 import { Interruptible } from "./interruptible.ts";
 import type { Services } from "./services.ts";
-import type { Handoff, SplitAttempt } from "./split-attempt.ts";
+import type { SplitAttempt } from "./split-attempt.ts";
 
 /** What an attempt went to, and what it left behind. */
 export interface Tried {
