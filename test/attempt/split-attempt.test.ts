@@ -164,10 +164,10 @@ describe("a client that leaves (SGLang)", () => {
     await settled();
     at("p1").whole('{"choices":[{"finish_reason":"length"}],"kv_transfer_params":null}');
     await settled();
-    clock.advance(1_999);
+    await clock.advance(1_999);
     await settled();
     expect(at("d1").closed).toBe(false);
-    clock.advance(1);
+    await clock.advance(1);
     await settled();
     expect(at("d1").closed).toBe(true);
     expect(load()).toBe(0);
