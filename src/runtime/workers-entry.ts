@@ -1,2 +1,3 @@
-/** The Worker of wrangler.toml. Nothing but the handler: the platform takes every named export of this module for an entry point. */
+/** The Worker of wrangler.toml: the handler, and the class of its Durable Objects. The platform takes every named export of this module for an entry point. */
+export { PoolState } from "./pool-state-object.ts";
 export { default } from "./workers.ts";

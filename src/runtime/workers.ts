@@ -9,11 +9,14 @@ import { errorResponse } from "../routes/error-response.ts";
 import { requestId } from "../routes/request-id.ts";
 import type { WaitUntil } from "./background.ts";
 import { boundTransport, type Fetcher } from "./bound-transport.ts";
+import { ObjectStore, objectNamespace } from "./object-store.ts";
 import { requestClock } from "./request-clock.ts";
 import { socketAddress } from "./server.ts";
 import { webTransport } from "./web-transport.ts";
 
 export * from "../index.ts";
+export { type ObjectNamespace, ObjectStore } from "./object-store.ts";
+export { PoolState } from "./pool-state-object.ts";
 
 export interface WorkersRouterOptions extends RouterOptions {
   /** Worker name → what answers in place of the network: a service binding, a VPC service. */
@@ -91,7 +94,8 @@ const routers = new WeakMap<Env, PrefillRouter>();
 
 /**
  * The ready-made Worker: configuration from `ROUTER_CONFIG` (or `ROUTER_CONFIG_1…n`), keys from secrets, bindings from
- * `ROUTER_BINDINGS` (JSON text, worker name → name of the binding). A bad configuration answers 500 to everything and says in the log
+ * `ROUTER_BINDINGS` (JSON text, worker name → name of the binding), shared state in the Durable Objects of the binding `POOL_STATE`, if
+ * there is one. A bad configuration answers 500 to everything and says in the log
  * which field is wrong.
  */
 export default {
@@ -114,7 +118,13 @@ function routerFrom(env: Env): PrefillRouter {
   if (source === undefined || !("text" in source)) {
     throw new ConfigError([{ path: "ROUTER_CONFIG", message: "wanted the configuration as JSON text, got nothing" }]);
   }
-  const router = createRouter({ config: source.text, env, bindings: bindingsFrom(env) });
+  const objects = objectNamespace(env.POOL_STATE);
+  const router = createRouter({
+    config: source.text,
+    env,
+    bindings: bindingsFrom(env),
+    ...(objects === undefined ? {} : { store: new ObjectStore(objects) }),
+  });
   for (const warning of inertSettings(router.config)) console.warn(warning);
   return router;
 }

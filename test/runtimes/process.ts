@@ -116,7 +116,7 @@ let bundle: Promise<string> | undefined;
 export async function workerdConfig(
   folder: string,
   config: Record<string, unknown>,
-  more: { bindings?: string; services?: string; script?: string } = {},
+  more: { bindings?: string; services?: string; script?: string; worker?: string; sockets?: string } = {},
 ): Promise<string> {
   bundle ??= bundleWorker();
   const wrangler = (await Bun.file(join(ROOT, "wrangler.toml")).text()) as string;
@@ -135,10 +135,11 @@ const config :Workerd.Config = (
       modules = [(name = "worker.js", esModule = embed "worker.js")],
       compatibilityDate = "${date}", compatibilityFlags = ${flags},
       bindings = [(name = "ROUTER_CONFIG", text = embed "config.txt"), ${keys.join(", ")}${more.bindings ?? ""}],
+      ${more.worker ?? ""}
     )),
     (name = "internet", network = (allow = ["private", "public", "local"], tlsOptions = (trustBrowserCas = true)))${more.services ?? ""}
   ],
-  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "router")],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "router")${more.sockets ?? ""}],
 );
 `,
   );
