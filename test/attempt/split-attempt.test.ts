@@ -158,7 +158,7 @@ describe("a client that leaves (SGLang)", () => {
       cancel: "deferred",
       prefill: [{ name: "p1", url: "http://p1:1", engineId: "e", kvHost: "h" }],
     });
-    const { leave } = ask();
+    const { leave } = ask({ stream: false });
     await settled();
     leave();
     await settled();
