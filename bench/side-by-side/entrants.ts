@@ -6,7 +6,6 @@ import { ROUTER_PORT, type Side, urlsOf } from "../stand/sides.ts";
 import { writeHaproxy, writeNginx } from "./proxies.ts";
 import type { Setup } from "./scenarios.ts";
 
-const ROOT = join(import.meta.dir, "..", "..");
 const BOOTSTRAP_PORT = 8998;
 
 export type EntrantName =
@@ -20,6 +19,15 @@ export type EntrantName =
   | "smg"
   | "vllm-router";
 
+export interface Place {
+  /** For configuration files. */
+  folder: string;
+  /** Where ours is started from. */
+  checkout: string;
+  /** How many streams will be open at once in the setup for many. */
+  streams: number;
+}
+
 /** One that takes part. "direct" has no process: the load goes to the engine itself. */
 export interface Entrant {
   name: EntrantName;
@@ -28,7 +36,7 @@ export interface Entrant {
   engines: "whole" | "sglang" | "vllm";
   executable?: string;
   setups: readonly Setup[];
-  command?(executable: string, setup: Setup, folder: string, streams: number): Command;
+  command?(executable: string, setup: Setup, place: Place): Command;
   /** Path of Prometheus metrics on the same port. */
   metrics?: string;
 }
@@ -45,7 +53,7 @@ export function findExecutable(name: string): string | undefined {
 }
 
 /** As a user starts it, with every protection that is on by default; only the log is at "warn", as it is for the peers. */
-function ours(entrant: Entrant, setup: Setup, folder: string, streams: number): Command {
+function ours(entrant: Entrant, setup: Setup, { folder, checkout, streams }: Place): Command {
   const side = sideOf(entrant, setup);
   const sglang = entrant.engines === "sglang";
   const config = {
@@ -64,11 +72,12 @@ function ours(entrant: Entrant, setup: Setup, folder: string, streams: number): 
       },
     ],
     log: { level: "warn" },
+    ...(setup === "failing" ? { breaker: { enabled: false } } : {}),
     ...(setup === "many streams" ? { limits: { concurrency: streams + 100 } } : {}),
   };
   const file = join(folder, `${entrant.name}.json`);
   writeFileSync(file, JSON.stringify(config));
-  return { command: [process.execPath, "src/cli.ts", "serve", "--config", file], cwd: ROOT };
+  return { command: [process.execPath, "src/cli.ts", "serve", "--config", file], cwd: checkout };
 }
 
 function splitFlags(side: Side, bootstrap: boolean): string[] {
@@ -83,6 +92,7 @@ const PEER_FLAGS = ["--host", "127.0.0.1", "--port", String(ROUTER_PORT), "--wor
 /** sglang-router and its successor take the same flags; prefix-aware choice is their default too. */
 function sglangPeer(entrant: Entrant, executable: string, setup: Setup): Command {
   const flags = ["launch", ...PEER_FLAGS, "--log-level", "warn", "--pd-disaggregation"];
+  if (setup === "failing") flags.push("--disable-circuit-breaker");
   return { command: [executable, ...flags, ...splitFlags(sideOf(entrant, setup), true)] };
 }
 
@@ -93,8 +103,8 @@ export const ENTRANTS: readonly Entrant[] = [
     kind: "floor",
     engines: "whole",
     executable: "nginx",
-    setups: ["plain", "fleet", "many streams"],
-    command(executable, setup, folder) {
+    setups: ["plain", "failing", "fleet", "many streams"],
+    command(executable, setup, { folder }) {
       return {
         command: [executable, "-c", writeNginx(folder, ROUTER_PORT, urlsOf(sideOf(this, setup), "aggregated"))],
       };
@@ -106,7 +116,7 @@ export const ENTRANTS: readonly Entrant[] = [
     engines: "whole",
     executable: "haproxy",
     setups: ["plain", "fleet"],
-    command(executable, setup, folder) {
+    command(executable, setup, { folder }) {
       return {
         command: [executable, "-f", writeHaproxy(folder, ROUTER_PORT, urlsOf(sideOf(this, setup), "aggregated"))],
       };
@@ -116,7 +126,7 @@ export const ENTRANTS: readonly Entrant[] = [
     name: "naive-split",
     kind: "yardstick",
     engines: "sglang",
-    setups: ["plain", "fleet", "many streams"],
+    setups: ["plain", "failing", "fleet", "many streams"],
     command(_executable, setup) {
       const side = sideOf(this, setup);
       const env = {
@@ -132,20 +142,20 @@ export const ENTRANTS: readonly Entrant[] = [
     name: "ours",
     kind: "ours",
     engines: "sglang",
-    setups: ["plain", "fleet", "many streams"],
+    setups: ["plain", "failing", "fleet", "many streams"],
     metrics: "/metrics",
-    command(_executable, setup, folder, streams) {
-      return ours(this, setup, folder, streams);
+    command(_executable, setup, place) {
+      return ours(this, setup, place);
     },
   },
   {
     name: "ours-vllm",
     kind: "ours",
     engines: "vllm",
-    setups: ["plain"],
+    setups: ["plain", "failing"],
     metrics: "/metrics",
-    command(_executable, setup, folder, streams) {
-      return ours(this, setup, folder, streams);
+    command(_executable, setup, place) {
+      return ours(this, setup, place);
     },
   },
   {
@@ -153,7 +163,7 @@ export const ENTRANTS: readonly Entrant[] = [
     kind: "peer",
     engines: "sglang",
     executable: "sglang-router",
-    setups: ["plain", "fleet", "many streams"],
+    setups: ["plain", "failing", "fleet", "many streams"],
     command(executable, setup) {
       return sglangPeer(this, executable, setup);
     },
@@ -163,7 +173,7 @@ export const ENTRANTS: readonly Entrant[] = [
     kind: "peer",
     engines: "sglang",
     executable: "smg",
-    setups: ["plain", "fleet", "many streams"],
+    setups: ["plain", "failing", "fleet", "many streams"],
     command(executable, setup) {
       return sglangPeer(this, executable, setup);
     },
@@ -173,9 +183,10 @@ export const ENTRANTS: readonly Entrant[] = [
     kind: "peer",
     engines: "vllm",
     executable: "vllm-router",
-    setups: ["plain"],
+    setups: ["plain", "failing"],
     command(executable, setup) {
       const flags = [...PEER_FLAGS, "--log-level", "warning", "--vllm-pd-disaggregation", "--kv-connector", "nixl"];
+      if (setup === "failing") flags.push("--disable-circuit-breaker");
       return { command: [executable, ...flags, ...splitFlags(sideOf(this, setup), false)] };
     },
   },

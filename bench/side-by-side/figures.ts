@@ -73,7 +73,7 @@ export const FIGURES: readonly Figure[] = [
     title: "2,000 connections at once, p99",
     unit: "ms",
     digits: 0,
-    of: ({ load }) => load.wholeUs.p99 / 1000,
+    of: ({ load }) => (load.wholeUs.count === 0 ? undefined : load.wholeUs.p99 / 1000),
   },
   {
     name: "idle memory",
@@ -95,7 +95,7 @@ export const FIGURES: readonly Figure[] = [
   {
     name: "late p50",
     scenario: "late",
-    title: "failing byte to error frame, p50",
+    title: "failing byte to error frame or status, p50",
     unit: "ms",
     digits: 1,
     absolute: true,
@@ -122,7 +122,7 @@ export const FIGURES: readonly Figure[] = [
   {
     name: "close p50",
     scenario: "hang-ups",
-    title: "hang-up to both closes, p50",
+    title: "hang-up to the last upstream close, p50",
     unit: "ms",
     digits: 1,
     absolute: true,
@@ -140,7 +140,7 @@ export const FIGURES: readonly Figure[] = [
   {
     name: "close never",
     scenario: "hang-ups",
-    title: "hang-ups that left a leg open for 5 s",
+    title: "hang-ups that left a leg open 5 s later",
     unit: "%",
     digits: 0,
     absolute: true,

@@ -15,13 +15,13 @@ import { type Present, present } from "./entrants.ts";
 import { idleStreams, type Measurement, measure, type Stage } from "./measure.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
 import type { RunResults } from "./results.ts";
-import type { Scenario, Setup } from "./scenarios.ts";
+import { type Scenario, SETUPS, type Setup } from "./scenarios.ts";
 import { figureTable, notes, ratioTable } from "./table.ts";
 
 const ROOT = join(import.meta.dir, "..", "..");
 const RESULTS = join(ROOT, "bench", "results");
-const SETUPS: readonly Setup[] = ["plain", "fleet", "many streams"];
-const WARM_MS = 1_500;
+const WARM_REQUESTS = 6_000;
+const WARM_MS = 6_000;
 const PAUSE_MS = 200;
 
 class Bench {
@@ -62,7 +62,11 @@ class Bench {
     const { entrant, executable } = one;
     let router: RouterProcess | undefined;
     try {
-      const command = entrant.command?.(executable, setup, this.#folder, this.results.idleStreams);
+      const command = entrant.command?.(executable, setup, {
+        folder: this.#folder,
+        checkout: this.#options.checkout ?? ROOT,
+        streams: this.results.idleStreams,
+      });
       const log = join(RESULTS, "logs", `${entrant.name}.log`);
       if (command !== undefined) router = await RouterProcess.start(command, ROUTER_PORT, log);
       const stage: Stage = { entrant, router, fleet: this.#fleet, quick: this.#options.quick };
@@ -82,17 +86,13 @@ class Bench {
     }
   }
 
-  /** Code is compiled and connections are opened before anything counts. */
+  /** Code is compiled and connections are opened before anything counts; a count, since a time would warm the fast ones more. */
   async #warm(router: RouterProcess): Promise<void> {
     await this.#fleet.shape({ tokens: 16, itlMs: 0, chunkBytes: 5 });
-    const durationMs = this.#options.quick ? WARM_MS / 2 : WARM_MS;
-    const plan = {
-      ...PLAIN_LOAD,
-      port: ROUTER_PORT,
-      ...(router.headers === undefined ? {} : { headers: router.headers }),
-    };
-    await runLoad({ ...plan, durationMs });
-    await runLoad({ ...plan, durationMs: durationMs / 2, stream: true });
+    const headers = router.headers === undefined ? {} : { headers: router.headers };
+    const plan = { ...PLAIN_LOAD, ...headers, port: ROUTER_PORT, durationMs: WARM_MS };
+    await runLoad({ ...plan, requests: WARM_REQUESTS });
+    await runLoad({ ...plan, requests: WARM_REQUESTS / 4, stream: true });
   }
 }
 

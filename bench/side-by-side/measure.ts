@@ -1,14 +1,7 @@
 import type { EngineFleet } from "../stand/engines.ts";
 import { PLAIN_LOAD, runLoad } from "../stand/load.ts";
 import { calibrationMs, cpuSeconds, fileLimit, machineBusySeconds, memoryMb, resetPeak } from "../stand/machine.ts";
-import {
-  type Journal,
-  type LoadPlan,
-  type LoadResult,
-  type Moment,
-  type Quantiles,
-  quantilesOf,
-} from "../stand/protocol.ts";
+import { type LoadPlan, type LoadResult, type Moment, type Quantiles, quantilesOf } from "../stand/protocol.ts";
 import type { RouterProcess } from "../stand/router-process.ts";
 import { GROUPS, ROUTER_PORT } from "../stand/sides.ts";
 import { type Entrant, sideOf } from "./entrants.ts";
@@ -26,7 +19,7 @@ export interface Measurement {
   router: string;
   kind: Entrant["kind"];
   scenario: string;
-  load: Omit<LoadResult, "frames" | "hangUps">;
+  load: Omit<LoadResult, "frames" | "statuses" | "hangUps">;
   routerCpuSeconds: number;
   engineCpuSeconds: number;
   /** CPU that neither router, engines nor load spent: other work on a shared machine. */
@@ -37,11 +30,14 @@ export interface Measurement {
   alive: boolean;
   /** Requests that reached an engine without what its role needs. */
   rejected: number;
-  /** From prefill's failing bytes to the client's error frame. */
-  lateMs?: Quantiles & { never: number };
-  /** From the client's hang-up to the later of both upstream closes. */
-  closeMs?: Quantiles & { never: number };
+  /** From prefill's (first) failing bytes to the client's error frame or error status. */
+  lateMs?: Delays & { byStatus: number };
+  /** From the client's hang-up to the last upstream close. */
+  closeMs?: Delays;
 }
+
+/** `never`: not within five seconds. */
+export type Delays = Quantiles & { never: number };
 
 /** Streams that fit: a router has two connections for each, and a limit of open files that it may not be able to raise. */
 export function idleStreams(quick: boolean): number {
@@ -70,7 +66,7 @@ export async function measure(stage: Stage, scenario: Scenario, round: number): 
   const busy = machineBusySeconds();
   const expected = scenario.idle === true ? idleStreams(quick) : 0;
   let asked = false;
-  const { frames, hangUps, ...load } = await runLoad(plan, async ({ open, errors }) => {
+  const { frames, statuses, hangUps, ...load } = await runLoad(plan, async ({ open, errors }) => {
     if (expected === 0 || asked || open + errors < expected) return;
     asked = true;
     await fleet.finish();
@@ -97,7 +93,14 @@ export async function measure(stage: Stage, scenario: Scenario, round: number): 
   };
   if (plan.extra !== undefined && scenario.idle !== true) {
     await Bun.sleep(SETTLE_MS);
-    addDelays(measurement, await fleet.journal(), frames, hangUps, plan.extra.kind);
+    const journal = await fleet.journal();
+    if (plan.extra.kind === "f") {
+      const told = [...frames, ...statuses];
+      measurement.lateMs = { ...delays(journal.failed, [told]), byStatus: statuses.length };
+    } else {
+      const both = entrant.engines === "sglang";
+      measurement.closeMs = delays(hangUps, [journal.decodeClosed, ...(both ? [journal.prefillClosed] : [])]);
+    }
   }
   return measurement;
 }
@@ -125,20 +128,10 @@ async function rejectedBy(fleet: EngineFleet, entrant: Entrant, scenario: Scenar
   return rejected;
 }
 
-function addDelays(
-  into: Measurement,
-  journal: Journal,
-  frames: readonly Moment[],
-  hangUps: readonly Moment[],
-  kind: string,
-): void {
-  if (kind === "f") into.lateMs = delays(journal.failed, [frames]);
-  else into.closeMs = delays(hangUps, [journal.prefillClosed, journal.decodeClosed]);
-}
-
-/** From each cause to the last of its effects; a cause that lacks one, or has it too late, is counted apart. */
-function delays(causes: readonly Moment[], effects: readonly (readonly Moment[])[]): Quantiles & { never: number } {
+/** From each request's first cause to the last of its effects; one that lacks an effect, or has it too late, is counted apart. */
+function delays(all: readonly Moment[], effects: readonly (readonly Moment[])[]): Delays {
   const maps = effects.map((each) => new Map(each));
+  const causes = new Map([...all].reverse());
   const taken: number[] = [];
   let never = 0;
   for (const [number, at] of causes) {

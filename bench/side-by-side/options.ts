@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { SCENARIOS, type Scenario } from "./scenarios.ts";
 
@@ -7,6 +8,8 @@ export interface Options {
   rounds: number;
   quick: boolean;
   saveBaseline: boolean;
+  /** Another checkout of this router, with its dependencies, to be measured as "ours". */
+  checkout: string | undefined;
 }
 
 export const HELP = `npm run bench -- [options]
@@ -14,6 +17,7 @@ export const HELP = `npm run bench -- [options]
   --scenarios NAME,…    ${SCENARIOS.map(({ name }) => name).join(", ")}
   --rounds N            interleaved rounds, medians are shown (3)
   --quick               one round of short runs
+  --ours FOLDER         another checkout of this router to be measured as "ours", for a comparison of two states
   --save-baseline       writes bench/baseline.json and the chart in docs/ too
 Peers are looked for in PATH and in the folder that BENCH_PEERS names.`;
 
@@ -27,6 +31,7 @@ export function readOptions(args: readonly string[]): Options | "help" {
       rounds: { type: "string" },
       quick: { type: "boolean", default: false },
       "save-baseline": { type: "boolean", default: false },
+      ours: { type: "string" },
       help: { type: "boolean", default: false },
     },
   });
@@ -43,5 +48,6 @@ export function readOptions(args: readonly string[]): Options | "help" {
     rounds,
     quick: values.quick,
     saveBaseline: values["save-baseline"],
+    checkout: values.ours === undefined ? undefined : resolve(values.ours),
   };
 }

@@ -1,7 +1,11 @@
 import type { LoadPlan, Shape } from "../stand/protocol.ts";
 
-/** How routers are started: as always, before a fleet of 200 workers, or with room for as many streams as the machine bears. */
-export type Setup = "plain" | "fleet" | "many streams";
+/**
+ * How routers are started: as always; with circuit breakers off, which would rightly take engines out that fail in every third request;
+ * before a fleet of 200 workers; or with room for as many streams as the machine bears.
+ */
+export type Setup = "plain" | "failing" | "fleet" | "many streams";
+export const SETUPS: readonly Setup[] = ["plain", "failing", "fleet", "many streams"];
 
 export interface Scenario {
   name: string;
@@ -68,7 +72,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "late",
     title: "prefill fails after decode has begun: 16 such clients beside S2",
-    setup: "plain",
+    setup: "failing",
     splitOnly: true,
     shape: LONG,
     plan: { ...FULL_SPEED, extra: { kind: "f", clients: 16 } },
@@ -77,7 +81,6 @@ export const SCENARIOS: readonly Scenario[] = [
     name: "hang-ups",
     title: "half of the clients hang up within a stream: 16 beside 16 of S2",
     setup: "plain",
-    splitOnly: true,
     shape: LONG,
     plan: { ...FULL_SPEED, extra: { kind: "h", clients: 16 } },
   },

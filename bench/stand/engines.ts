@@ -62,7 +62,8 @@ export class EngineFleet {
 
   async #answer(): Promise<unknown> {
     const { value, done } = await this.#lines.next();
-    if (done === true) throw new Error("The engines' process has ended; are its ports free?");
+    if (done === true)
+      throw new Error("The engines' process has ended. If its ports are taken by another bench, set BENCH_BASE_PORT");
     return JSON.parse(value as string);
   }
 }

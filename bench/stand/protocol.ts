@@ -21,8 +21,8 @@ export interface Shape {
 
 /**
  * What one request asks its engines to do; one letter in the prompt, since some routers drop fields they do not know.
- * "p": answer by the shape. "f": prefill fails late, decode streams until it is closed. "h": prefill does not answer, decode streams until it is closed
- * (the client will hang up). "i": one token, then silence until the driver says `finish`.
+ * "p": answer by the shape. "f": prefill fails late, decode streams until it is closed. "h": decode streams until it is closed (the client will hang up)
+ * and prefill, where it runs beside decode, does not answer. "i": one token, then silence until the driver says `finish`.
  */
 export type Kind = "p" | "f" | "h" | "i";
 
@@ -102,8 +102,9 @@ export interface LoadResult {
   wholeUs: Quantiles;
   scrapeUs: Quantiles;
   scrapes: number;
-  /** When the error frame of an "f" request came; when an "h" client hung up. */
+  /** When an "f" request's failure was told by an error frame, or by an error status; when an "h" client hung up. */
   frames: Moment[];
+  statuses: Moment[];
   hangUps: Moment[];
   /** "f" and "i" requests that ended otherwise. */
   otherEnds: Record<string, number>;

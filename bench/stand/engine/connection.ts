@@ -65,7 +65,9 @@ export class Connection {
   }
 
   #prefill(kind: Kind, number: number): void {
-    if (kind !== "f" && kind !== "h") {
+    // Where prefill comes first there is no stream yet that a client could leave: only decode is left then.
+    const whole = kind === "h" ? this.#engine.dialect === "vllm" : kind !== "f";
+    if (whole) {
       this.#whole();
       return;
     }

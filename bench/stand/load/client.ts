@@ -9,8 +9,8 @@ const EVENT_END = "\n\n";
 const LF = 0x0a;
 const DONE = "[DONE]\n\n";
 const RETRY_MS = 5;
-/** How long after its first token a client of kind "h" leaves. */
-const LEAVE_AFTER_MS = { least: 20, most: 120 };
+/** How long after its request a client of kind "h" leaves, whether or not a token has come. */
+const LEAVE_AFTER_MS = { least: 100, most: 300 };
 
 /** One closed-loop client: a connection, one request after the other. */
 export class Client implements ResponseSink {
@@ -75,6 +75,18 @@ export class Client implements ResponseSink {
     const { bytes, markAt } = this.#request;
     bytes.write(markOf(this.kind, this.#number), markAt, "latin1");
     this.#write(bytes);
+    if (this.kind === "h") this.#leaveLater();
+  }
+
+  #leaveLater(): void {
+    const { least, most } = LEAVE_AFTER_MS;
+    const number = this.#number;
+    setTimeout(
+      () => {
+        if (this.#number === number) this.#hangUp();
+      },
+      least + Math.random() * (most - least),
+    );
   }
 
   #write(bytes: Buffer): void {
@@ -135,19 +147,16 @@ export class Client implements ResponseSink {
   #firstEvent(): void {
     this.#first();
     if (this.kind === "i") this.#tally.openStreams++;
-    if (this.kind !== "h") return;
-    const { least, most } = LEAVE_AFTER_MS;
-    setTimeout(this.#hangUp, least + Math.random() * (most - least));
   }
 
-  readonly #hangUp = (): void => {
+  #hangUp(): void {
     if (!this.#busy) return;
     this.#busy = false;
     this.#tally.hangUps.push([this.#number, wallMs()]);
     // FIN, not RST: what a client sends that closes its connection, and the harder one for a router to notice.
     this.#drop("end");
     this.run();
-  };
+  }
 
   whole(keep: boolean): void {
     this.#busy = false;
@@ -155,7 +164,9 @@ export class Client implements ResponseSink {
     const why = this.#wrong();
     tally.bytes += this.#payloadBytes;
     if (this.kind === "f" || this.kind === "h") {
-      if (!this.#framed) tally.end(why ?? "a whole answer");
+      // A status says it as clearly as a frame does.
+      if (this.kind === "f" && this.#code !== 200) tally.statuses.push([this.#number, wallMs()]);
+      else if (!this.#framed) tally.end(why ?? "a whole answer");
     } else if (why !== undefined) {
       this.#failed(why);
       return;

@@ -9,6 +9,7 @@ export class Tally {
   readonly wholeUs: number[] = [];
   readonly scrapeUs: number[] = [];
   readonly frames: Moment[] = [];
+  readonly statuses: Moment[] = [];
   readonly hangUps: Moment[] = [];
   readonly failures: Record<string, number> = {};
   readonly otherEnds: Record<string, number> = {};
@@ -56,6 +57,7 @@ export class Tally {
       scrapeUs: quantilesOf(this.scrapeUs),
       scrapes: this.scrapeUs.length,
       frames: this.frames,
+      statuses: this.statuses,
       hangUps: this.hangUps,
       otherEnds: this.otherEnds,
       openStreams: this.openStreams,
