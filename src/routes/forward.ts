@@ -22,6 +22,7 @@ import { asFailure, errorResponse } from "./error-response.ts";
 import { modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
+import { noteWay } from "./respond.ts";
 import { Stoppable } from "./stoppable.ts";
 
 /** Routes that one aggregated worker answers alone (contract section 3): nothing in them can be split. */
@@ -96,7 +97,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       record.code = outcome.code;
       record.stage = outcome.stage;
       record.outcome = outcomeOf(outcome);
-      return errorResponse(outcome, { requestId: record.id, mask: telemetry.mask });
+      return errorResponse(outcome, { requestId: record.id, headers: noteWay({}, record), mask: telemetry.mask });
     } finally {
       signal.removeEventListener("abort", left);
       calls.delete(running);
@@ -180,13 +181,7 @@ function reserve(pools: readonly Pool[], input: ChoiceInput, tries: Tries, now: 
 
 function answered({ text, contentType, headers }: ForwardedAnswer, record: RequestRecord): Response {
   record.bytesOut = text.length;
-  const out: Record<string, string> = {
-    "content-type": contentType,
-    "x-request-id": record.id,
-    "x-router-path": "aggregated",
-    "x-router-pool": record.pool,
-    "x-router-decode": record.decode,
-  };
+  const out = noteWay({ "content-type": contentType, "x-request-id": record.id }, record);
   for (const [name, value] of headers) out[name] = value;
   return new Response(text, { headers: out });
 }

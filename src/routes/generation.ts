@@ -18,7 +18,7 @@ import { asFailure, errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
-import { respond } from "./respond.ts";
+import { noteWay, respond } from "./respond.ts";
 
 /** What a prompt is made of, for the estimate of its length and for prefix hashes: the raw JSON text of these members. */
 const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
@@ -99,7 +99,12 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
         permit?.release();
         background.ended?.();
       }
-      return errorResponse(failure, { requestId: record.id, anthropic: api === "messages", mask: telemetry.mask });
+      return errorResponse(failure, {
+        requestId: record.id,
+        anthropic: api === "messages",
+        headers: noteWay({}, record),
+        mask: telemetry.mask,
+      });
     }
   };
 

@@ -1,6 +1,7 @@
 import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { ClientGone } from "../errors/failure.ts";
+import type { RequestRecord } from "../telemetry/record.ts";
 import { serverTiming } from "../telemetry/server-timing.ts";
 import type { RouteDeps } from "./deps.ts";
 import { KeepAliveSource, within } from "./keep-alive.ts";
@@ -99,7 +100,11 @@ function streamHeaders(call: Call): Record<string, string> {
 }
 
 function routerHeaders({ record }: Call, contentType: string): Record<string, string> {
-  const headers: Record<string, string> = { "content-type": contentType, "x-request-id": record.id };
+  return noteWay({ "content-type": contentType, "x-request-id": record.id }, record);
+}
+
+/** Adds which way a request went, by names and never by addresses; nothing where no worker was chosen (contract section 7). */
+export function noteWay(headers: Record<string, string>, record: RequestRecord): Record<string, string> {
   if (record.path !== "") headers["x-router-path"] = record.path;
   if (record.pool !== "") headers["x-router-pool"] = record.pool;
   if (record.prefill !== "") headers["x-router-prefill"] = record.prefill;
