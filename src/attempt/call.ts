@@ -1,5 +1,6 @@
 import type { GenerationRequest } from "../engines/dialect.ts";
 import { ClientGone, type Failure } from "../errors/failure.ts";
+import type { JsonObject } from "../json/scan.ts";
 import type { Visit } from "../regions/visit.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
@@ -21,7 +22,7 @@ export class Call {
   /** Headers both legs share, made once (contract section 7). */
   readonly outgoing: Record<string, string>;
   readonly record: RequestRecord;
-  readonly choice: ChoiceInput;
+  choice: ChoiceInput;
   readonly background: BackgroundPort;
   /** Where the client is and where its requests may go; undefined where there is nothing to choose. */
   visit: Visit | undefined;
@@ -69,6 +70,16 @@ export class Call {
     part.#whole = this;
     part.visit = this.visit;
     return part;
+  }
+
+  /**
+   * The status is committed and nothing will be sent again: lets go of the body for as long as its answer streams. A thousand open streams
+   * with prompts of 64 KB would hold 64 MB of them. A part's body is its whole's, which may still be tried again for others.
+   */
+  forgetBody(): void {
+    if (this.#whole !== undefined) return;
+    this.request.doc = NO_BODY;
+    this.choice = { tokens: this.choice.tokens, prompt: noText, session: noText };
   }
 
   /** A part shares its record with others, so the times in it are not its own. */
@@ -155,6 +166,12 @@ export function outcomeOf(failure: Failure): RequestRecord["outcome"] {
   if (failure.stage === "prefill") return "prefill_failed";
   if (failure.stage === "decode") return "decode_failed";
   return failure.stage === "handoff" ? "handoff_failed" : "rejected";
+}
+
+const NO_BODY: JsonObject = { text: "", open: 0, close: 0, members: [] };
+
+function noText(): string {
+  return "";
 }
 
 function nothing(): void {}

@@ -95,6 +95,7 @@ export class DecodeSide {
     if (relay.contentSeen) this.#limitMet();
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
+    if (!services.config.log.prompts) call.forgetBody();
     return { kind: "stream", source: relay, headers: passedHeaders(response.headers) };
   }
 

@@ -89,6 +89,8 @@ export class SplitAttempt {
     const plan = this.#dialect.plan(request, worker.target, this.#id);
     this.#plan = plan;
     const leg = this.#leg("prefill", plan.prefill);
+    // The leg has it; the plan is kept for decode and longer.
+    plan.prefill.body = "";
     this.#prefillLeg = leg;
     record.prefillSentAt = clock.now();
     this.#armPrefillDeadline();
