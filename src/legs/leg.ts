@@ -147,8 +147,9 @@ export class Leg {
   /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
   async text(response: Response, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
     const length = Number(response.headers.get("content-length") ?? Number.NaN);
-    // Native and in one go when the length is known to be bearable: a reader loop costs several promises.
-    if (length <= limit) {
+    // Native and in one go when the length is known to be bearable: a reader loop costs several promises. A compressed answer, which nobody
+    // has asked for, tells its length on the wire: a few kilobytes may unpack to gigabytes.
+    if (length <= limit && !response.headers.has("content-encoding")) {
       try {
         const whole = response.text();
         // So that a lingering close waits for it too.
