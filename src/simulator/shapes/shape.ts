@@ -4,6 +4,7 @@ import type { OutputToken, Sample } from "../generate.ts";
 import { type JsonRecord, printJson } from "../json.ts";
 import type { SimulatedEngineName } from "../options.ts";
 import { type Counts, countUsage } from "../usage.ts";
+import { blockSize } from "../vllm-handoff.ts";
 import { createChatShape } from "./chat.ts";
 import { createCompletionsShape } from "./completions.ts";
 import { createGenerateShape } from "./generate.ts";
@@ -74,5 +75,10 @@ export function textOf(sample: Sample, channel: OutputToken["channel"]): string 
 }
 
 export function countsOf(answer: Answer): Counts {
-  return countUsage(answer.ask, answer.samples, answer.cached);
+  const { ask, samples, cached, engine } = answer;
+  if (engine !== "vllm") return countUsage(ask, samples, cached, undefined);
+  // Who has not computed the prompt has put none of it into a cache, and says so (seen on a real decode).
+  let created = 0;
+  if (answer.inputLogprobs) for (const { tokens } of ask.prompts) created += Math.floor(tokens / blockSize) * blockSize;
+  return countUsage(ask, samples, cached, Math.max(0, created - cached));
 }
