@@ -19,7 +19,6 @@ import { type Scenario, SETUPS, type Setup } from "./scenarios.ts";
 import { figureTable, notes, ratioTable } from "./table.ts";
 
 const ROOT = join(import.meta.dir, "..", "..");
-const RESULTS = join(ROOT, "bench", "results");
 const WARM_REQUESTS = 6_000;
 const WARM_MS = 6_000;
 const PAUSE_MS = 200;
@@ -67,7 +66,7 @@ class Bench {
         checkout: this.#options.checkout ?? ROOT,
         streams: this.results.idleStreams,
       });
-      const log = join(RESULTS, "logs", `${entrant.name}.log`);
+      const log = join(this.#options.results, "logs", `${entrant.name}.log`);
       if (command !== undefined) router = await RouterProcess.start(command, ROUTER_PORT, log);
       const stage: Stage = { entrant, router, fleet: this.#fleet, quick: this.#options.quick };
       if (router !== undefined) await this.#warm(router);
@@ -140,7 +139,7 @@ async function main(): Promise<number> {
     console.error(why);
     return 2;
   }
-  mkdirSync(join(RESULTS, "logs"), { recursive: true });
+  mkdirSync(join(options.results, "logs"), { recursive: true });
   const folder = mkdtempSync(join(tmpdir(), "prefill-router-bench-"));
   const { here, skipped } = present(options.only);
   for (const sentence of skipped) console.log(sentence);
@@ -156,7 +155,7 @@ async function main(): Promise<number> {
   console.log(`\n${figureTable(results)}\n\n${ratioTable(results)}\n`);
   for (const note of notes(results)) console.log(note);
   const text = `${JSON.stringify(results, null, 1)}\n`;
-  const file = join(RESULTS, `${results.date.replace(/[:.]/g, "-")}.json`);
+  const file = join(options.results, `${results.date.replace(/[:.]/g, "-")}.json`);
   writeFileSync(file, text);
   if (options.saveBaseline) {
     writeFileSync(join(ROOT, "bench", "baseline.json"), text);

@@ -98,8 +98,18 @@ export async function measure(stage: Stage, scenario: Scenario, round: number): 
       const told = [...frames, ...statuses];
       measurement.lateMs = { ...delays(journal.failed, [told]), byStatus: statuses.length };
     } else {
-      const both = entrant.engines === "sglang";
-      measurement.closeMs = delays(hangUps, [journal.decodeClosed, ...(both ? [journal.prefillClosed] : [])]);
+      // A leg that was never opened has nothing to close: under load a client may leave before its turn has come.
+      const { prefillOpened, prefillClosed, decodeOpened, decodeClosed } = journal;
+      const legs = [
+        { opened: new Set(prefillOpened), closed: prefillClosed },
+        { opened: new Set(decodeOpened), closed: decodeClosed },
+      ];
+      const all = hangUps.filter(([number]) => legs.some(({ opened }) => opened.has(number)));
+      const effects = legs.map(({ opened, closed }) => [
+        ...hangUps.filter(([number]) => !opened.has(number)),
+        ...closed,
+      ]);
+      measurement.closeMs = delays(all, effects);
     }
   }
   return measurement;

@@ -1,6 +1,8 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { SCENARIOS, type Scenario } from "./scenarios.ts";
+
+const RESULTS = join(import.meta.dir, "..", "results");
 
 export interface Options {
   only: readonly string[] | undefined;
@@ -8,6 +10,8 @@ export interface Options {
   rounds: number;
   quick: boolean;
   saveBaseline: boolean;
+  /** Folder for the raw results. */
+  results: string;
   /** Another checkout of this router, with its dependencies, to be measured as "ours". */
   checkout: string | undefined;
 }
@@ -18,6 +22,7 @@ export const HELP = `npm run bench -- [options]
   --rounds N            interleaved rounds, medians are shown (3)
   --quick               one round of short runs
   --ours FOLDER         another checkout of this router to be measured as "ours", for a comparison of two states
+  --results FOLDER      where the raw results go (bench/results)
   --save-baseline       writes bench/baseline.json and the chart in docs/ too
 Peers are looked for in PATH and in the folder that BENCH_PEERS names.`;
 
@@ -32,6 +37,7 @@ export function readOptions(args: readonly string[]): Options | "help" {
       quick: { type: "boolean", default: false },
       "save-baseline": { type: "boolean", default: false },
       ours: { type: "string" },
+      results: { type: "string", default: RESULTS },
       help: { type: "boolean", default: false },
     },
   });
@@ -48,6 +54,7 @@ export function readOptions(args: readonly string[]): Options | "help" {
     rounds,
     quick: values.quick,
     saveBaseline: values["save-baseline"],
+    results: resolve(values.results),
     checkout: values.ours === undefined ? undefined : resolve(values.ours),
   };
 }

@@ -55,7 +55,10 @@ export type Moment = [request: number, at: number];
 export interface Journal {
   /** When prefill's failing bytes were written. */
   failed: Moment[];
-  /** When a prefill and a decode connection of an unfinished request were closed by the router. */
+  /** "h" requests that reached a prefill and a decode engine. */
+  prefillOpened: number[];
+  decodeOpened: number[];
+  /** When a prefill and a decode connection of such a request were closed by the router. */
   prefillClosed: Moment[];
   decodeClosed: Moment[];
 }

@@ -59,9 +59,16 @@ export class Connection {
     this.#kind = kind;
     this.#number = number;
     this.#replies = this.#engine.replies;
+    if (kind === "h") this.#opened(number);
     if (role === "prefill") this.#prefill(kind, number);
     else if (wantsStream(body)) this.#stream(kind);
     else this.#whole();
+  }
+
+  #opened(number: number): void {
+    const { journal, role, dialect } = this.#engine;
+    if (role !== "prefill") journal.decodeOpened.push(number);
+    else if (dialect === "sglang") journal.prefillOpened.push(number);
   }
 
   #prefill(kind: Kind, number: number): void {

@@ -8,7 +8,7 @@ import { Wheel } from "./wheel.ts";
 
 const FIRST: Shape = { tokens: 4, itlMs: 0, chunkBytes: 5 };
 
-const journal: Journal = { failed: [], prefillClosed: [], decodeClosed: [] };
+const journal: Journal = { failed: [], prefillOpened: [], decodeOpened: [], prefillClosed: [], decodeClosed: [] };
 const wheel = new Wheel();
 const groups = JSON.parse(process.argv[2] ?? "[]") as EngineGroup[];
 const engines = groups.map((group) => new Engine(group, FIRST, wheel, journal));
@@ -23,6 +23,8 @@ function obey(command: EngineCommand): unknown {
     case "journal":
       return {
         failed: journal.failed.splice(0),
+        prefillOpened: journal.prefillOpened.splice(0),
+        decodeOpened: journal.decodeOpened.splice(0),
         prefillClosed: journal.prefillClosed.splice(0),
         decodeClosed: journal.decodeClosed.splice(0),
       };
