@@ -230,9 +230,16 @@ export class SplitAttempt {
     telemetry.drainOpened(record);
     const stop =
       config.timeouts.tailMs > 0 ? clock.after(config.timeouts.tailMs, () => leg.close("deadline")) : nothing;
-    task.onSettled(() => {
+    task.onSettled((outcome) => {
       stop();
       record.tailEndedAt = clock.now();
+      // Nobody can be told any more but those who run the fleet; a tail that was cut here has not failed.
+      if (!outcome.ok && leg.closed === undefined) {
+        const kind = (this.#timedOut ?? explainPrefill(outcome.error)).kind ?? "content";
+        record.lateFailure = kind;
+        record.lateFailureWhen = "after_end";
+        telemetry.metrics.lateFailure(kind, "after_end");
+      }
       telemetry.drainClosed(record, leg.closed === "deadline");
     });
     if (config.timeouts.tailMs === 0) leg.close("deadline");
