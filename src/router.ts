@@ -2,6 +2,7 @@ import type { Answer } from "./attempt/answer.ts";
 import type { Call } from "./attempt/call.ts";
 import type { Services } from "./attempt/services.ts";
 import { SplitAttempt } from "./attempt/split-attempt.ts";
+import { releaseUnread } from "./attempt/tear-down.ts";
 import { type Tried, Tries } from "./attempt/tries.ts";
 import { WholeAttempt } from "./attempt/whole-attempt.ts";
 import { aggregatedLeg } from "./engines/openai.ts";
@@ -69,13 +70,32 @@ export class Router {
         answer = await attempt.run();
       } catch (error) {
         if (several && this.#leaves(error, attempt, tries)) failed = (failed ?? new Set()).add(attempt.pool);
-        await tries.again(error, attempt.tried, (now) => this.budget.take(now));
+        try {
+          await tries.again(error, attempt.tried, (now) => this.budget.take(now));
+          // Its client has left while the request waited: engines must not hear of it again.
+          if (call.stopped !== undefined) throw call.stopped;
+        } catch (end) {
+          this.#releaseUnread(call, attempt, tries);
+          throw end;
+        }
         continue;
       }
       tries.succeeded();
       if (several) this.#learn(call, attempt);
       return answer;
     }
+  }
+
+  /** No further try takes the hand-off that decode refused: its blocks would stay until their lease ends, so another decode fetches them. */
+  #releaseUnread(call: Call, { pool, tried }: Attempt, tries: Tries): void {
+    const handoff = tried.split?.unread;
+    if (handoff === undefined) return;
+    const now = this.#services.clock.now();
+    const { handoffMs } = this.#services.config.timeouts;
+    if (handoffMs > 0 && now - handoff.at > handoffMs) return;
+    const exclude = new Set([...tries.avoidDecode, tried.decode]);
+    const decode = choose(pool, "decode", call.choice, { now, exclude });
+    if (decode !== undefined) releaseUnread(this.#services, call, handoff, decode);
   }
 
   /**

@@ -3,10 +3,12 @@ import { ClientGone, type Failure } from "../errors/failure.ts";
 import type { CloseReason, Leg } from "../legs/leg.ts";
 import type { PrefillCompletion } from "../prefill/consume.ts";
 import type { PrefillTask } from "../prefill/task.ts";
+import { newTraceId } from "../telemetry/ids.ts";
 import type { Lease } from "../workers/lease.ts";
 import type { Call } from "./call.ts";
 import type { DecodeSide } from "./decode-side.ts";
 import type { Handoff } from "./handoff.ts";
+import { openLeg } from "./open-leg.ts";
 import type { Services } from "./services.ts";
 
 /** The longest a decode leg is kept open for a client that has left, only so that the KV blocks are released (contract section 6). */
@@ -128,11 +130,18 @@ function releaseWhenGiven(standing: Standing, completion: Promise<PrefillComplet
 function releaseHandoff(standing: Standing, handoff: Handoff): void {
   const { services, call, decode } = standing;
   const request = handoff.plan.release?.(handoff.params);
-  if (request === undefined) {
-    abandonLeases(standing);
-    return;
-  }
-  const leg = standing.releaseLeg(request);
+  if (request === undefined) abandonLeases(standing);
+  else sendRelease(services, call, standing.releaseLeg(request), decode);
+}
+
+/** A hand-off that decode refused and that no further try takes: another decode worker, whose lease this ends, fetches it for nobody. */
+export function releaseUnread(services: Services, call: Call, handoff: Handoff, decode: Lease): void {
+  const request = handoff.plan.release?.(handoff.params);
+  if (request === undefined) decode.release();
+  else sendRelease(services, call, openLeg(services, call, "decode", decode.worker, request, newTraceId()), decode);
+}
+
+function sendRelease(services: Services, call: Call, leg: Leg, decode: Lease): void {
   leg.onClosed(() => decode.release());
   const stop = services.clock.after(RELEASE_MS, () => leg.close("client"));
   call.record.handoffReleased = true;
