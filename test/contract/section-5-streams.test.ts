@@ -521,3 +521,59 @@ describe("a decode failure is passed on at once and does not wait for prefill", 
     });
   }
 });
+
+describe("an engine's own error keeps its message, type and code in frames as in bodies", () => {
+  const own = { message: "over the limit", type: "own_type", code: "own_code", param: "seed" };
+  for (const api of apis) {
+    test(`${api}: prefill's late answer, and decode's flat event`, async () => {
+      for (const who of ["prefill", "decode"]) {
+        const { lab, response } = await open(api);
+        lab.at("d1").push(...bytes(api, "answer").slice(0, 1));
+        const text = textOf(response);
+        await settled();
+        if (who === "prefill") lab.at("p1").json({ error: own }, 429);
+        else lab.at("d1").push(event({ object: "error", ...own }));
+        const data = (await text).split("\n").filter((line) => line.startsWith("data: {") && line.includes("own_type"));
+        expect(data).toHaveLength(1);
+        const frame = JSON.parse(data[0]!.slice(6)) as { error: Record<string, unknown> };
+        const kept =
+          api === "messages"
+            ? { message: own.message, type: own.type }
+            : { message: own.message, type: own.type, code: own.code };
+        expect({ api, who, error: frame.error }).toMatchObject({ api, who, error: kept });
+      }
+    });
+  }
+});
+
+describe("aggregated and decode-only answers follow the same rules", () => {
+  const pool = { engine: "openai", prefill: [], decode: [], workers: [{ name: "w", url: "http://w:1" }] };
+  for (const api of apis) {
+    test(`${api}: byte for byte, and a cut is one frame`, async () => {
+      for (const cut of [false, true]) {
+        const lab = handRouter(pool, ONCE);
+        const response = post(lab.router, api, requestBody(api, true));
+        await settled();
+        const before = bytes(api, "lead", "answer");
+        const rest = cut ? [] : bytes(api, "middle", "finish", "end");
+        const decode = lab
+          .at("w")
+          .head()
+          .push(...before, ...rest);
+        if (cut) decode.cut();
+        else decode.end();
+        const text = await textOf(response);
+        expect(text.slice(0, before.join("").length)).toBe(before.join(""));
+        if (cut) expect(text.slice(before.join("").length)).toMatch(FRAME[api]);
+        else
+          expect(text).toBe(
+            answerEvents(api)
+              .map((item) => item.bytes.toString())
+              .join(""),
+          );
+        await settled();
+        expect(lab.load()).toBe(0);
+      }
+    });
+  }
+});
