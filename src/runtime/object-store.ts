@@ -8,6 +8,7 @@ export interface ObjectNamespace {
 }
 
 const exchanged = v.object({
+  epoch: v.number(),
   cursor: v.pipe(v.number(), v.finite()),
   records: v.array(v.object({ key: v.string(), text: v.string(), ageMs: v.number() })),
 });

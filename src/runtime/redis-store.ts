@@ -41,7 +41,7 @@ class RedisStore implements SharedStore {
     const client = await this.#connected();
     // Braces: all keys of a topic in one slot of a cluster. Encoded, so that no name can close them.
     const base = `prefill-router:{${encodeURIComponent(topic)}}`;
-    const keys = [`${base}:values`, `${base}:versions`, `${base}:expiries`, `${base}:version`];
+    const keys = [`${base}:values`, `${base}:versions`, `${base}:expiries`, `${base}:state`];
     const records = write.filter(({ text }) => text.length <= MOST_TEXT);
     const args = [String(since), String(MOST_RECORDS)];
     for (const { key, text, ttlMs } of records) args.push(key, text, String(Math.max(1, Math.round(ttlMs))));
@@ -92,15 +92,17 @@ class RedisStore implements SharedStore {
 
 /** Whatever the server says that is not the script's answer is an error, and nothing worse. */
 function readAnswer(answer: unknown): Exchanged {
-  if (!Array.isArray(answer) || answer.length % 3 !== 1) throw new Error("The store answered with something else");
+  if (!Array.isArray(answer) || answer.length % 3 !== 2) throw new Error("The store answered with something else");
   const parts = answer.map(String);
   const records: InRecord[] = [];
-  for (let at = 1; at < parts.length; at += 3) {
+  for (let at = 2; at < parts.length; at += 3) {
     records.push({ key: parts[at]!, ageMs: Number(parts[at + 1]), text: parts[at + 2]! });
   }
-  const cursor = Number(parts[0]);
-  if (!Number.isSafeInteger(cursor)) throw new Error("The store answered with something else");
-  return { cursor, records };
+  const epoch = Number(parts[0]);
+  const cursor = Number(parts[1]);
+  if (!Number.isSafeInteger(epoch) || !Number.isSafeInteger(cursor))
+    throw new Error("The store answered with something else");
+  return { epoch, cursor, records };
 }
 
 /** A command that has been sent cannot be taken back; whoever waits for it can go. */

@@ -11,9 +11,11 @@ interface Note {
 export class NoticeBoard {
   readonly #notes = new Map<string, Note>();
   #version = 0;
+  #epoch = 0;
 
   exchange(write: readonly OutRecord[], since: number, now: number): Exchanged {
     this.expire(now);
+    this.#epoch ||= Math.floor(now) || 1;
     for (const record of write) this.#put(record, now);
     // A cursor from before a restart, which knew more than there is: everything is new.
     const from = since > this.#version ? 0 : since;
@@ -21,7 +23,7 @@ export class NoticeBoard {
     for (const [key, { text, version, writtenAt }] of this.#notes) {
       if (version > from) records.push({ key, text, ageMs: Math.max(0, now - writtenAt) });
     }
-    return { cursor: this.#version, records };
+    return { epoch: this.#epoch, cursor: this.#version, records };
   }
 
   /** Drops what nobody has renewed. Returns when there is something to drop again; Infinity = never. */

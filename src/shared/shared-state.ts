@@ -9,16 +9,19 @@ import { seal, unseal } from "./seal.ts";
 import { type InRecord, MOST_TEXT, type OutRecord, type SharedStore } from "./store.ts";
 import { Topic } from "./topic.ts";
 
-/** One exchange per pool and second while there is something to say, a look every two while there is not. */
+/**
+ * One exchange per pool and second while there is something to say, a look now and then while there is not. Three of them (the store is
+ * another, the marks are written, the others read) have to fit into five seconds.
+ */
 const BUSY_MS = 1_000;
-const REST_MS = 2_000;
+const REST_MS = 1_500;
 /** An exchange that takes longer has failed; on Workers one may also die with the request it rode on. */
 const PATIENCE_MS = 2_000;
 const RETRY_MS = 1_000;
 /** Reports of a router that has died are gone from the store after that; readers stop believing them sooner (`Topic`). */
 const LOAD_TTL_MS = 15_000;
-/** Marks are written again now and then, in case the store has lost them. */
-const MARKS_AGAIN_MS = 10 * 60_000;
+/** Marks are written again now and then, in case the store has lost them without a word. */
+const MARKS_AGAIN_MS = 60_000;
 const LOAD = "load:";
 const MARKS = "marks:";
 
@@ -95,13 +98,15 @@ export class SharedState {
     const { store, clock } = this.#o;
     try {
       const write = await this.#records(topic, now);
-      const { cursor, records } = await store.exchange(topic.pool.topic, write, topic.cursor);
+      const { epoch, cursor, records } = await store.exchange(topic.pool.topic, write, topic.cursor);
       // A later turn has begun since: what this one says is old.
       if (turn !== topic.turn) return;
-      if (!Number.isFinite(cursor)) throw new Error("The store answered with something else");
+      if (!Number.isFinite(cursor) || !Number.isFinite(epoch))
+        throw new Error("The store answered with something else");
       const at = clock.now();
       for (const record of records) await this.#take(topic, record, at);
-      topic.succeeded(cursor, at, at + this.#jittered(topic.spoke ? BUSY_MS : REST_MS));
+      topic.succeeded({ epoch, cursor }, at);
+      topic.nextAt = at + this.#jittered(topic.spoke || topic.marksDue ? BUSY_MS : REST_MS);
       topic.apply(at, true);
       this.#reach(true, undefined);
     } catch (error) {

@@ -15,6 +15,8 @@ export interface InRecord {
 }
 
 export interface Exchanged {
+  /** Another number means another store than before: it knows nothing of what was written, and the cursor nothing of it. */
+  epoch: number;
   /** For the next exchange's `since`; means nothing but to the store. */
   cursor: number;
   /** What has been written since, one's own included. */

@@ -2,12 +2,15 @@ import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { LoadReport } from "./load-report.ts";
 import { type Mark, Marks } from "./marks.ts";
+import type { Exchanged } from "./store.ts";
 
 /** A report counts in full for that long (one exchange late), then less and less, and after ten seconds not at all. */
 const FRESH_MS = 2_000;
 const STALE_MS = 10_000;
 /** How often what was heard is added up again while nothing new comes: so that it fades. */
 const FADE_MS = 500;
+/** All records, not only changed ones, are read so often: a server may have been replaced by another without a word. */
+const WHOLE_MS = 60_000;
 /** A warning holds until the next reports. */
 const WARNED_MS = 3_000;
 const MOST_OTHERS = 4_096;
@@ -36,12 +39,16 @@ export class Topic {
   readonly #heard = new Map<string, Other>();
   /** Since when others have called a worker broken. */
   readonly #warnedSince = new Map<string, number>();
+  #epoch: number | undefined;
+  /** When everything is read again. */
+  #wholeAt: number;
   #appliedAt = Number.NEGATIVE_INFINITY;
   #applied = false;
 
   constructor(pool: Pool, now: number) {
     this.pool = pool;
     this.nextAt = now;
+    this.#wholeAt = now + WHOLE_MS;
   }
 
   get others(): number {
@@ -54,11 +61,14 @@ export class Topic {
     return this.turn;
   }
 
-  succeeded(cursor: number, now: number, nextAt: number): void {
-    this.cursor = cursor;
+  succeeded({ epoch, cursor }: Pick<Exchanged, "epoch" | "cursor">, now: number): void {
+    const another = this.#epoch !== undefined && epoch !== this.#epoch;
+    this.#epoch = epoch;
+    if (another) this.marksDue = true;
+    this.cursor = another || now >= this.#wholeAt ? 0 : cursor;
+    if (now >= this.#wholeAt) this.#wholeAt = now + WHOLE_MS;
     this.startedAt = undefined;
     this.endedAt = now;
-    this.nextAt = nextAt;
   }
 
   /** What was written may not have arrived, and what comes back may be another store. */
@@ -66,6 +76,8 @@ export class Topic {
     this.startedAt = undefined;
     this.turn += 1;
     this.nextAt = nextAt;
+    // Of another store, or of the other half of one that was split, the cursor says nothing.
+    this.cursor = 0;
     this.spoke = true;
     this.marksDue = true;
   }
