@@ -3,7 +3,8 @@ import type { PoolConfig, WorkerConfig } from "../config/schema.ts";
 import { show } from "../config/wanted.ts";
 import type { ServerInfo } from "../fleet/server-info.ts";
 import { BOOTSTRAP_PORT } from "../workers/worker.ts";
-import { type Ask, listModels, sglangInfo, versionOf } from "./probe.ts";
+import { type Ask, engineOfOwner, listModels, sglangInfo, versionOf } from "./probe.ts";
+import { explainReach } from "./reach.ts";
 
 export type Role = "prefill" | "decode" | "aggregated";
 
@@ -57,11 +58,12 @@ export async function checkWorker(
   if (Array.isArray(models)) {
     finding.reachable = true;
     finding.models = models.map((model) => model.id);
+    compareEngine(finding, pool, models[0]?.ownedBy ?? "");
     compareModels(finding, place.model);
   } else {
     finding.problems.push({
       path: `${path}.url`,
-      message: `wanted an engine that answers at ${worker.url}, got ${models.error}`,
+      message: `wanted an engine that answers at ${worker.url}, got ${explainReach(models.error)}`,
     });
     return finding;
   }
@@ -76,12 +78,23 @@ export async function checkWorker(
   return finding;
 }
 
+/** Engines of one API understand each other's requests, but not each other's hand-offs. */
+function compareEngine(finding: WorkerFinding, pool: PoolConfig, owner: string): void {
+  const told = engineOfOwner(owner);
+  // Engine "openai" stands for any.
+  if (told === undefined || pool.engine === "openai" || told === pool.engine) return;
+  finding.problems.push({
+    path: finding.path,
+    message: `wanted ${pool.engine}, got ${told} (owned_by of its models)`,
+  });
+}
+
 function compareModels(finding: WorkerFinding, model: ServedNames): void {
   const served = finding.models.length === 0 ? "none" : finding.models.map((id) => show(id)).join(", ");
   if (!finding.models.includes(model.id)) {
     finding.problems.push({
       path: finding.path,
-      message: `wanted an engine that serves ${show(model.id)}, got ${served}`,
+      message: `wanted an engine that serves ${show(model.id)}, got ${served} (--served-model-name, or the id in the configuration)`,
     });
   }
   for (const adapter of model.adapters) {
@@ -113,7 +126,7 @@ function compareSglang(finding: WorkerFinding, worker: WorkerConfig, info: Serve
     if (info.role !== role) {
       finding.problems.push({
         path,
-        message: `wanted ${article(role)} server, got ${article(info.role)} one (disaggregation_mode)`,
+        message: `wanted ${article(role)} server, got ${article(info.role)} one (disaggregation_mode)${info.role === "aggregated" ? "; was it started without --disaggregation-mode?" : "; are the lists exchanged?"}`,
       });
     }
   }
@@ -145,7 +158,7 @@ async function checkBootstrap(
   // Decode must reach it, not the router: from here a closed port is a hint, not a proof.
   finding.warnings.push({
     path: `${finding.path}.bootstrapPort`,
-    message: `${host}:${port} is not open from here; decode must be able to reach it`,
+    message: `${host}:${port} is not open from here; decode must be able to reach it (bootstrapHost, a firewall, or the server's --disaggregation-bootstrap-port)`,
   });
 }
 

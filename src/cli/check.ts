@@ -7,6 +7,8 @@ import type { CommandContext } from "./context.ts";
 import { type CostReport, costReport, printCosts } from "./explain.ts";
 import { type LoadedConfig, loadServeConfig } from "./load.ts";
 import { type AskFetch, askWith } from "./probe.ts";
+import { Progress } from "./progress.ts";
+import { isQuickStart, nameFlags } from "./quick-start.ts";
 
 /** What `check` found; `--json` prints it as it is. */
 export interface CheckReport {
@@ -50,12 +52,15 @@ export async function runCheck(options: CheckOptions): Promise<number> {
     output.error(error.message);
     return 1;
   }
-  const report = await buildReport(loaded, env, args.offline ? undefined : fetch, openTcp);
+  const progress = new Progress(args.json ? undefined : output.status, "asking the engines");
+  const report = await buildReport(loaded, env, args.offline ? undefined : fetch, openTcp, progress);
+  progress.end();
   if (args.explain !== undefined) report.costs = costReport(loaded, args.explain === "here" ? undefined : args.explain);
   if (args.json) output.line(JSON.stringify(report, null, 2));
   else printReport(report, loaded.config, args.offline, output);
   if (!args.json && report.costs !== undefined) printCosts(report.costs, output);
-  for (const { path, message } of report.problems) output.error(`${path}: ${message}`);
+  const named = isQuickStart(args) ? nameFlags(new ConfigError(report.problems)).issues : report.problems;
+  for (const { path, message } of named) output.error(`${path}: ${message}`);
   return report.ok ? 0 : 1;
 }
 
@@ -68,6 +73,7 @@ async function buildReport(
   env: CommandContext["env"],
   fetch: AskFetch | undefined,
   openTcp: OpenTcp,
+  progress: Progress,
 ): Promise<CheckReport> {
   const models = await Promise.all(
     config.models.map(async function checkModel(model, m): Promise<CheckReport["models"][number]> {
@@ -79,7 +85,7 @@ async function buildReport(
             const at = `${path}.${key}[${w}]`;
             if (fetch === undefined) return notAsked(worker, at, role);
             const ask = askWith(fetch, () => secrets.workerKeys.get(worker.name));
-            return checkWorker(worker, { path: at, role, pool, model }, ask, openTcp);
+            return progress.watch(checkWorker(worker, { path: at, role, pool, model }, ask, openTcp));
           }),
         );
         const { name, engine, connector = null, cancel } = pool;

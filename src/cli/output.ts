@@ -6,6 +6,8 @@ export interface Output {
   write?(text: string): void;
   /** Complaints: stderr. */
   error(text: string): void;
+  /** A text that takes the place of the last one, for as long as something goes on; absent where there is no terminal. */
+  status?: (text: string) => void;
   paint: Paint;
 }
 
@@ -33,10 +35,15 @@ export function paintFor(terminal: boolean, env: Readonly<Record<string, string 
 
 /** The process's own streams. */
 export function processOutput(): Output {
-  return {
+  const output: Output = {
     line: (text) => void process.stdout.write(`${text}\n`),
     write: (text) => void process.stdout.write(text),
     error: (text) => void process.stderr.write(`${text}\n`),
     paint: paintFor(process.stdout.isTTY === true, process.env),
   };
+  // On stderr, so that results can be piped away while a person watches.
+  if (process.stderr.isTTY === true && process.env.TERM !== "dumb") {
+    output.status = (text) => void process.stderr.write(`\r\u001b[2K${text}`);
+  }
+  return output;
 }

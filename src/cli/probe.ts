@@ -63,6 +63,13 @@ export interface ListedModel {
   adapter: boolean;
 }
 
+/** The engine that a model list's owner stands for; undefined where none is known by that name. */
+export function engineOfOwner(owner: string): "sglang" | "vllm" | "trtllm" | undefined {
+  const name = owner.toLowerCase();
+  if (name === "sglang" || name === "vllm") return name;
+  return name.startsWith("tensorrt") ? "trtllm" : undefined;
+}
+
 /** The models an engine lists at /v1/models, or why it does not. */
 export async function listModels(ask: Ask, url: string): Promise<ListedModel[] | { error: string }> {
   const answer = await ask(url, "/v1/models");

@@ -1,7 +1,7 @@
 import { ConfigError } from "../config/issues.ts";
 import { parseWorkerUrl } from "../config/worker-url.ts";
 import { type ServeArguments, UsageError } from "./arguments.ts";
-import { type Ask, type ListedModel, listModels, sglangInfo, versionOf } from "./probe.ts";
+import { type Ask, engineOfOwner, type ListedModel, listModels, sglangInfo, versionOf } from "./probe.ts";
 
 /** Whether the command line names workers, and so is a configuration of its own. */
 export function isQuickStart(args: ServeArguments): boolean {
@@ -73,9 +73,8 @@ function agreedModel(urls: readonly string[], lists: readonly Listing[]): { id: 
 /** By the owner in the model list, else by the routes only one engine has. */
 async function detectEngine(ask: Ask, urls: readonly string[], lists: readonly Listing[]): Promise<string> {
   for (const list of lists) {
-    const owner = Array.isArray(list) ? (list[0]?.ownedBy ?? "").toLowerCase() : "";
-    if (owner === "sglang" || owner === "vllm") return owner;
-    if (owner.startsWith("tensorrt")) return "trtllm";
+    const engine = Array.isArray(list) ? engineOfOwner(list[0]?.ownedBy ?? "") : undefined;
+    if (engine !== undefined) return engine;
   }
   for (const [i, url] of urls.entries()) {
     if (!Array.isArray(lists[i])) continue;

@@ -53,9 +53,9 @@ describe("check", () => {
     );
     expect(code).toBe(1);
     expect(err.split("\n")).toEqual([
-      "models[0].pools[0].prefill[0]: wanted a prefill server, got a decode one (disaggregation_mode)",
+      "models[0].pools[0].prefill[0]: wanted a prefill server, got a decode one (disaggregation_mode); are the lists exchanged?",
       "models[0].pools[0].prefill[0].bootstrapPort: wanted the server's own bootstrap port 9000, got 1",
-      "models[0].pools[0].decode[0]: wanted a decode server, got an aggregated one (disaggregation_mode)",
+      "models[0].pools[0].decode[0]: wanted a decode server, got an aggregated one (disaggregation_mode); was it started without --disaggregation-mode?",
     ]);
     expect(out).toContain("warning models[0].pools[0].prefill[0].dpSize: the server has 2 data-parallel ranks");
     expect(out).toContain("warning models[0].pools[0].prefill[0].bootstrapPort: 127.0.0.1:1 is not open from here");
@@ -69,12 +69,29 @@ describe("check", () => {
     );
     expect(code).toBe(1);
     expect(err.split("\n")).toEqual([
-      "models[0].pools[0].prefill[0].url: wanted an engine that answers at http://127.0.0.1:1, got ECONNREFUSED",
-      'models[0].pools[0].decode[0]: wanted an engine that serves "m", got "other"',
+      "models[0].pools[0].prefill[0].url: wanted an engine that answers at http://127.0.0.1:1, got ECONNREFUSED (nothing listens there: is the engine up, and bound to an address that others can reach?)",
+      'models[0].pools[0].decode[0]: wanted an engine that serves "m", got "other" (--served-model-name, or the id in the configuration)',
     ]);
     expect(out).toContain("not reachable");
     expect(out).toContain("not as configured  version 0.32.0, serves other");
     expect(out).toContain('warning models[0].pools[0].decode[0]: the adapter "lora" is not listed');
+  });
+
+  test("another engine behind the API they share is told, for hand-offs are not shared", async () => {
+    const p = startEngine(sglang("prefill"));
+    const d = startEngine(sglang("decode"));
+    const { code, err } = await check(models({ engine: "vllm", prefill: [p], decode: [d] }));
+    expect(code).toBe(1);
+    expect(err.split("\n")).toEqual([
+      "models[0].pools[0].prefill[0]: wanted vllm, got sglang (owned_by of its models)",
+      "models[0].pools[0].decode[0]: wanted vllm, got sglang (owned_by of its models)",
+    ]);
+  });
+
+  test("what flags have named is named after the flags", async () => {
+    const [p, d] = [startEngine(sglang("decode")), startEngine(sglang("decode"))];
+    const { err } = await check({}, ["--prefill", p, "--decode", d]);
+    expect(err).toStartWith("--prefill (models[0].pools[0].prefill[0]): wanted a prefill server, got a decode one");
   });
 
   test("the worker's own key is used, and never printed", async () => {
