@@ -1,5 +1,6 @@
 import { ClientGone, Failure } from "../errors/failure.ts";
 import { backoffMs } from "../workers/retry-budget.ts";
+import type { Unreached } from "../workers/split-choice.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Call } from "./call.ts";
 import type { Handoff } from "./handoff.ts";
@@ -55,6 +56,13 @@ export class Tries {
   constructor(services: Services, call: TriedCall) {
     this.#services = services;
     this.#call = call;
+  }
+
+  /** Those who could not be reached, when that is why another try is made; undefined for every other reason, and for a hand-off in hand. */
+  get unreached(): Unreached | undefined {
+    if (this.last === undefined || this.onlyOthers || this.keepDecode !== undefined || this.given !== undefined)
+      return undefined;
+    return { prefill: this.avoidPrefill, decode: this.avoidDecode };
   }
 
   /** An attempt has answered: an earlier decode 5xx was a failed pull from the prefill worker of that time. */

@@ -12,6 +12,8 @@ import { json } from "./json-response.ts";
 import { requestId } from "./request-id.ts";
 
 const ASK_MS = 2_000;
+/** On Workers a request has six connections. */
+const ASKED_TOGETHER = 3;
 /** What engines say of a model changes with a restart; asking on each listing would let clients load the engines. */
 const FRESH_MS = 10_000;
 
@@ -87,7 +89,7 @@ export class ModelRoutes {
     return entries;
   }
 
-  /** The first engine that answers; the last known answer when none does. */
+  /** The first engine that answers, of a few asked together: one that hangs holds up nobody. The last known answer when none does. */
   async #ask(model: Model): Promise<readonly Entry[]> {
     const { clock } = this.#deps.services;
     const known = this.#known.get(model.id);
@@ -97,13 +99,10 @@ export class ModelRoutes {
       .flatMap((pool) => [...pool.decode, ...pool.workers, ...pool.prefill])
       .filter((worker) => !worker.draining);
     workers.sort((a, b) => Number(b.usable(now)) - Number(a.usable(now)));
-    for (const worker of workers.slice(0, 4)) {
-      const entries = await this.#askOne(worker);
-      if (entries === undefined) continue;
-      this.#known.set(model.id, { at: clock.now(), entries });
-      return entries;
-    }
-    return known?.entries ?? [];
+    const entries = await firstKnown(workers.slice(0, ASKED_TOGETHER).map((worker) => this.#askOne(worker)));
+    if (entries === undefined) return known?.entries ?? [];
+    this.#known.set(model.id, { at: clock.now(), entries });
+    return entries;
   }
 
   /** With the worker's own key and nothing of the client's. */
@@ -137,4 +136,12 @@ export class ModelRoutes {
       mask: this.#deps.services.telemetry.mask,
     });
   }
+}
+
+/** The first that is not undefined, or undefined when all are. None of them rejects. */
+function firstKnown<T>(asked: readonly Promise<T | undefined>[]): Promise<T | undefined> {
+  return new Promise((resolve) => {
+    for (const one of asked) one.then((value) => value !== undefined && resolve(value));
+    Promise.all(asked).then(() => resolve(undefined));
+  });
 }

@@ -2,6 +2,7 @@ import type { RouterConfig } from "../config/schema.ts";
 import type { EngineName } from "../engines/dialect.ts";
 import type { ChoiceInput } from "./policy.ts";
 import type { Pool } from "./pool.ts";
+import type { Worker } from "./worker.ts";
 
 /** Ways a request can go before any worker has been chosen. */
 export type RequestPath = "disaggregated" | "aggregated" | "decode-only";
@@ -57,14 +58,25 @@ export function choosePath(facts: PathFacts, { minPromptTokens, onNoPrefill }: D
   return { refusal: prefill ? "no_decode_workers" : "no_prefill_workers" };
 }
 
-/** `choosePath` for a pool as it is now. The prompt is hashed only if `minPromptTokens` could make a difference. */
+/** Workers that could not be reached for this request, while health checks and breakers still think well of them. */
+export interface Unreached {
+  prefill: ReadonlySet<Worker>;
+  decode: ReadonlySet<Worker>;
+}
+
+/**
+ * `choosePath` for a pool as it is now. The prompt is hashed only if `minPromptTokens` could make a difference. Where a role has nobody
+ * left that has not been tried in vain, another way is better than the same worker again, if there is one.
+ */
 export function pathIn(
   pool: Pool,
   input: ChoiceInput,
   splits: boolean,
   disaggregation: Disaggregation,
   now: number,
+  unreached?: Unreached,
 ): PathChoice {
+  const prefill = pool.set("prefill").candidates(now);
   const decode = pool.set("decode").candidates(now);
   const { minPromptTokens } = disaggregation;
   const undecided = minPromptTokens > 0 && input.tokens >= minPromptTokens && splits && decode.length > 0;
@@ -73,11 +85,16 @@ export function pathIn(
     splits,
     tokens: input.tokens,
     cachedTokens: undecided ? (pool.policy("decode").reuse?.(decode, input) ?? 0) : 0,
-    prefill: pool.set("prefill").candidates(now).length > 0,
+    prefill: prefill.length > 0,
     decode: decode.length > 0,
     aggregated: pool.set("aggregated").candidates(now).length > 0,
     hasAggregated: pool.workers.length > 0,
     hasSplit: pool.prefill.length > 0 || pool.decode.length > 0,
   };
-  return choosePath(facts, disaggregation);
+  const choice = choosePath(facts, disaggregation);
+  if (unreached === undefined || !("path" in choice) || choice.path !== "disaggregated") return choice;
+  facts.prefill = !prefill.every((worker) => unreached.prefill.has(worker));
+  facts.decode = !decode.every((worker) => unreached.decode.has(worker));
+  const other = choosePath(facts, disaggregation);
+  return "path" in other ? other : choice;
 }

@@ -214,6 +214,21 @@ describe("GET /v1/models, /v1/models/{id}: union over pools, engine fields kept,
     }
   });
 
+  test("engines that hang hold up nobody", async () => {
+    const { router, clock, transport } = handRouter();
+    transport.onRequest = (request) => {
+      if (request.url.startsWith("http://d2")) request.json({ object: "list", data: [{ id: "m", x: 1 }] });
+    };
+    const answer = await router.fetch(new Request("http://router/v1/models"));
+    expect(((await answer.json()) as { data: { x: number }[] }).data[0]!.x).toBe(1);
+    transport.onRequest = undefined;
+    await clock.advance(60_000);
+    const silent = Promise.resolve(router.fetch(new Request("http://router/v1/models")));
+    await settled();
+    await clock.advance(2_000);
+    expect((await silent).status).toBe(200);
+  });
+
   test.each(["org/m", "org%2Fm", "gpt-x", "lora/1", "lora%2F1", "other"])("one by its name: %s", async (name) => {
     const { status, body } = await list(`/v1/models/${name}`);
     expect(status).toBe(200);
@@ -374,6 +389,37 @@ describe("minPromptTokens and onNoPrefill (section 2, disaggregation)", () => {
       await settled();
       expect(sent()).toEqual([first, "p1"]);
     }
+  });
+
+  test("a prefill that cannot be reached is none, also before a health check has noticed", async () => {
+    const single = { prefill: [{ name: "p1", url: "http://p1:1" }], decode: [{ name: "d1", url: "http://d1:1" }] };
+    for (const [pool, config, path] of [
+      [{ engine: "vllm", ...single }, { disaggregation: { onNoPrefill: "decode-only" } }, "decode-only"],
+      [{ engine: "sglang", ...single, workers: WORKERS }, {}, "aggregated"],
+    ] as const) {
+      const { ask, transport, clock } = handRouter(pool, config);
+      transport.onRequest = (request) => {
+        if (request.url.startsWith("http://p1")) request.refuse();
+        else if (path === "decode-only" || request.url.startsWith("http://w")) request.json({ choices: [] });
+      };
+      const { response } = ask({ stream: false });
+      await clock.advance(2_000);
+      const got = await response;
+      expect([got.status, got.headers.get("x-router-path")]).toEqual([200, path]);
+    }
+  });
+
+  test("a busy prefill is not none: decode is not asked to do its work", async () => {
+    const pool = {
+      engine: "vllm",
+      prefill: [{ name: "p1", url: "http://p1:1" }],
+      decode: [{ name: "d1", url: "http://d1:1" }],
+    };
+    const { ask, transport, sent } = handRouter(pool, { disaggregation: { onNoPrefill: "decode-only" } });
+    transport.onRequest = (request) => request.json({ error: { message: "full" } }, 503, { "retry-after": "3" });
+    const { response } = ask({ stream: false });
+    expect(await told(response)).toMatchObject({ status: 503, code: "prefill_failed" });
+    expect(sent()).toEqual(["p1"]);
   });
 
   test("decode-only sends the client's body as it is, without transfer members, and says so", async () => {
