@@ -35,7 +35,9 @@ class Bench {
     this.#folder = folder;
     this.results = {
       date: new Date().toISOString(),
-      commit: Bun.spawnSync(["git", "rev-parse", "--short", "HEAD"], { cwd: ROOT }).stdout.toString().trim(),
+      commit: Bun.spawnSync(["git", "rev-parse", "--short", "HEAD"], { cwd: options.checkout ?? ROOT })
+        .stdout.toString()
+        .trim(),
       cpu: cpus()[0]?.model ?? "",
       cores: cpus().length,
       bun: Bun.version,
