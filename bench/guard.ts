@@ -6,7 +6,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FIGURES } from "./side-by-side/figures.ts";
-import { type Medians, mediansOf, type RunResults } from "./side-by-side/results.ts";
+import { type Baseline, type Medians, mediansOf, type RunResults } from "./side-by-side/results.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const BASELINE = "bench/baseline.json";
@@ -20,9 +20,9 @@ interface Change {
   now: number;
 }
 
-function committedBaseline(): RunResults | undefined {
+function committedBaseline(): Baseline | undefined {
   const shown = Bun.spawnSync(["git", "show", `HEAD:${BASELINE}`], { cwd: ROOT, stderr: "ignore" });
-  return shown.exitCode === 0 ? (JSON.parse(shown.stdout.toString()) as RunResults) : undefined;
+  return shown.exitCode === 0 ? (JSON.parse(shown.stdout.toString()) as Baseline) : undefined;
 }
 
 /** The run writes its results to a file; its table is shown as it comes. */
@@ -92,7 +92,7 @@ async function main(): Promise<number> {
   }
   const tolerance = Number(values.tolerance);
   const now = await runNow(values.rounds, values.scenarios);
-  const changes = compare(mediansOf(baseline.measurements), mediansOf(now.measurements));
+  const changes = compare(baseline.medians, mediansOf(now.measurements));
   console.log(
     `\nSet beside the baseline of ${baseline.date.slice(0, 10)}, commit ${baseline.commit} (${baseline.cpu})`,
   );

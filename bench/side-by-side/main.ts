@@ -14,7 +14,7 @@ import { drawChart } from "./chart.ts";
 import { type Present, present } from "./entrants.ts";
 import { idleStreams, type Measurement, measure, type Stage } from "./measure.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
-import type { RunResults } from "./results.ts";
+import { baselineOf, type RunResults } from "./results.ts";
 import { type Scenario, SETUPS, type Setup } from "./scenarios.ts";
 import { figureTable, notes, ratioTable } from "./table.ts";
 
@@ -160,7 +160,7 @@ async function main(): Promise<number> {
   const file = join(options.results, `${results.date.replace(/[:.]/g, "-")}.json`);
   writeFileSync(file, text);
   if (options.saveBaseline) {
-    writeFileSync(join(ROOT, "bench", "baseline.json"), text);
+    writeFileSync(join(ROOT, "bench", "baseline.json"), `${JSON.stringify(baselineOf(results), null, 2)}\n`);
     writeFileSync(join(ROOT, "docs", "performance.svg"), drawChart(results));
   }
   console.log(`\nRaw results: ${file}`);

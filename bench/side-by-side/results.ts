@@ -19,6 +19,15 @@ export interface RunResults {
 /** figure → router → median over the rounds. */
 export type Medians = Record<string, Record<string, number>>;
 
+/** What is committed: the medians without the raw measurements, which are many and the machine's. */
+export interface Baseline extends Omit<RunResults, "measurements"> {
+  medians: Medians;
+}
+
+export function baselineOf({ measurements, ...run }: RunResults): Baseline {
+  return { ...run, medians: mediansOf(measurements) };
+}
+
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;

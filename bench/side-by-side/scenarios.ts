@@ -28,7 +28,7 @@ const FRAMING = 2;
 const FULL_SPEED = { stream: true, clients: 16, maxTokens: LONG.tokens, wantEvents: LONG.tokens + FRAMING } as const;
 
 /** Milliseconds of load where a scenario does not say otherwise. */
-export const DURATION_MS = { full: 4_000, quick: 1_500 };
+export const DURATION_MS = { full: 3_000, quick: 1_500 };
 export const IDLE_STREAMS = 10_000;
 
 export const SCENARIOS: readonly Scenario[] = [
