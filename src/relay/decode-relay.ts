@@ -10,6 +10,7 @@ import { failureFrame } from "./failure-frame.ts";
 import { cutShort, endedEarly, engineFailure, eventTooLarge, tooSilent } from "./failures.ts";
 import { type SeenEvent, withData } from "./held-event.ts";
 import { HeldEvents } from "./held-events.ts";
+import { lastEvent } from "./last-event.ts";
 import { concat, Outbox } from "./outbox.ts";
 import type { RelayOptions } from "./ports.ts";
 import { Silence } from "./silence.ts";
@@ -157,24 +158,14 @@ export class DecodeRelay {
 
   #endOfBody(): void {
     const rest = this.#framer.flush();
-    if (rest !== undefined) this.#unfinished(rest);
+    const last = rest === undefined ? undefined : lastEvent(rest);
+    if (last !== undefined) this.#block(last);
     if (this.#state === "over" || this.#state === "settling") return;
     if (this.#state === "released") {
       this.#complete(this.#o.api.endMark === "" ? undefined : "end_mark");
       return;
     }
     this.#fail(endedEarly());
-  }
-
-  /** A last event without its blank line: taken when its data is whole, dropped otherwise (WHATWG drops it always; engines do forget the line). */
-  #unfinished(rest: Uint8Array): void {
-    // One line end where the last line has its own; a CR alone may be half of one.
-    const ended = new Uint8Array(rest.length + (rest[rest.length - 1] === 10 ? 1 : 2));
-    ended.set(rest);
-    ended.fill(10, rest.length);
-    const { data } = parseEvent(ended);
-    if (data === undefined || (data !== "[DONE]" && !isJson(data))) return;
-    this.#block(ended);
   }
 
   // -- looking
@@ -429,12 +420,3 @@ export class DecodeRelay {
 /** Any event in the middle of an answer. */
 const MORE: EventMeaning = { answers: true, finishes: false, end: false, usage: false, failure: undefined };
 const NOTHING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
