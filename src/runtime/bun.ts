@@ -46,6 +46,8 @@ async function connectsTo(url: string, ms: number): Promise<boolean> {
   });
 }
 
+const SLASH = 0x2f;
+
 export type BunServer = RouterServer;
 
 /** A router with Bun's ways of doing things. Throws a `ConfigError` that names the field. */
@@ -67,7 +69,7 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
     // The limit is ours (413 as JSON); Bun's would be a bare text.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    fetch: (request) => router.fetch(request),
+    fetch: (request) => router.fetch(request.url.charCodeAt(0) === SLASH ? withHost(request) : request),
   });
   const stopTending = tendByTimer(router);
   return {
@@ -80,6 +82,14 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
       await server.stop(true);
     },
   };
+}
+
+/**
+ * Balancers check health over HTTP/1.0 without a `Host` (HAProxy's default). Bun then gives a url that is only a path, in which whoever
+ * looks for the path finds another one.
+ */
+function withHost(request: Request): Request {
+  return new Request(`http://localhost${request.url}`, request);
 }
 
 export const bunHost: RouterHost = {

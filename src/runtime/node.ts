@@ -59,6 +59,8 @@ export const serveNode: RouterHost["serve"] = async function serveNode(router, {
   const server = createAdaptorServer({
     fetch: (request) => router.fetch(request),
     overrideGlobalObjects: false,
+    // For requests without a `Host` (HTTP/1.0), which balancers check health with.
+    hostname: "localhost",
   }) as Server;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   await new Promise<void>((resolve, reject) => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { connect } from "node:net";
 import { handRouter, nixlAnswer, PREFILLED, settled, textOf } from "../attempt/hand-made.ts";
 import { ScriptedEngine } from "../faults/engine.ts";
 import { ask as askRaw } from "../faults/raw-client.ts";
@@ -350,6 +351,28 @@ describe("on the wire", () => {
     }
   });
 
+  test("no Host (HTTP/1.0, as balancers check health) or an odd one: the same routes", async () => {
+    const engine = await ScriptedEngine.start((wire) => wire.json(200, '{"choices":[]}'));
+    const server = serveRouter({ mode: "aggregated", decode: [engine.url] });
+    try {
+      const body = requestBody("chat", false);
+      const posted = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+      for (const [head, status] of [
+        ["GET /health HTTP/1.0\r\n\r\n", 200],
+        ["GET /ready HTTP/1.0\r\nhost:\r\n\r\n", 200],
+        ["GET /health HTTP/1.0\r\nhost: a b\r\n\r\n", 200],
+        ["GET /none?x=//a/health HTTP/1.0\r\n\r\n", 404],
+        [`POST /none?x=//a/v1/chat/completions HTTP/1.0\r\n${posted}`, 404],
+        [`POST /v1/chat/completions?x=//a/b HTTP/1.0\r\n${posted}`, 200],
+      ] as const) {
+        expect([head, await statusOf(server.port, head)]).toEqual([head, status]);
+      }
+      expect(engine.exchanges).toHaveLength(1);
+    } finally {
+      await stopAll(server, [engine]);
+    }
+  });
+
   test("expect: 100-continue is not passed on, and the request is answered", async () => {
     const engine = await ScriptedEngine.start((wire) => wire.json(200, '{"choices":[]}'));
     const server = serveRouter({ mode: "aggregated", decode: [engine.url] });
@@ -416,3 +439,15 @@ describe("cors (section 2): off unless configured, never for admin routes", () =
     expect(admin.headers.has("access-control-allow-origin")).toBe(false);
   });
 });
+
+function statusOf(port: number, text: string): Promise<number> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(text));
+    socket.on("data", (bytes) => {
+      resolve(Number(/^HTTP\/1\.[01] (\d+)/.exec(bytes.toString())?.[1]));
+      socket.destroy();
+    });
+    socket.on("close", () => resolve(0));
+    socket.on("error", () => resolve(0));
+  });
+}
