@@ -2,7 +2,7 @@
  * Has a figure moved? Compares a short run with the last committed baseline: npm run bench:guard -- [--tolerance 0.25] [--rounds 3] [--scenarios S1,S2,S4].
  * Compared are ratios to the floor of the same run, since absolute figures are the machine's. No part of the tests. Exit code 1 when a figure is worse.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FIGURES } from "./side-by-side/figures.ts";
@@ -27,7 +27,9 @@ function committedBaseline(): Baseline | undefined {
 
 /** The run writes its results to a file; its table is shown as it comes. */
 async function runNow(rounds: string, scenarios: string): Promise<RunResults> {
-  const folder = mkdtempSync(join(ROOT, "bench", "results", "guard-"));
+  const results = join(ROOT, "bench", "results");
+  mkdirSync(results, { recursive: true });
+  const folder = mkdtempSync(join(results, "guard-"));
   const command = [
     process.execPath,
     join(import.meta.dir, "side-by-side", "main.ts"),
