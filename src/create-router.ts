@@ -129,6 +129,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const ownBackground = new PromiseSet();
   const calls = new Set<Running>();
   let down = false;
+  let ended: Failure | undefined;
   let tendAgainAt = Number.NEGATIVE_INFINITY;
   telemetry.observeFleet(() => observeFleet(fleet, admission, clock.now()));
   const router = new Router(services);
@@ -148,6 +149,7 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     control,
     calls,
     shuttingDown: () => down,
+    ended: () => ended,
     clientStream: options.clientStream ?? clientStream,
     background(context) {
       const port = portOf(context);
@@ -198,15 +200,16 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   async function shutdown(ms: number): Promise<void> {
     down = true;
     admission.close(Math.max(1, Math.ceil(ms / 1000)));
-    await until(() => calls.size === 0 && ownBackground.size === 0, ms);
-    const failure = new Failure("shutting_down", {
+    // By places, not by calls: a request whose body is still on its way was let in as well.
+    await until(() => admission.active === 0 && ownBackground.size === 0, ms);
+    ended = new Failure("shutting_down", {
       status: 503,
       stage: "router",
       message: "The router is shutting down",
       retryAfterSeconds: 1,
     });
-    for (const call of calls) call.stop(failure);
-    await until(() => calls.size === 0, 1_000);
+    for (const call of calls) call.stop(ended);
+    await until(() => admission.active === 0, 1_000);
     await control.close().catch(nothing);
     await telemetry.flush();
   }

@@ -25,6 +25,8 @@ export interface RouteDeps {
   /** Requests to engines whose response is not over; shutdown ends them. */
   calls: Set<Running>;
   shuttingDown(): boolean;
+  /** The time of those who were let in before the shutdown is up: what whoever comes now has to be told. */
+  ended(): Failure | undefined;
   /** A response body from a source; runtimes have faster ways than the portable one. */
   clientStream(source: ClientSource, left: () => void): BodyInit;
   background(context: { executionCtx?: unknown }): BackgroundPort;

@@ -82,6 +82,16 @@ function includesUsage(doc: JsonObject): boolean {
   return options !== undefined && readBoolean(options, "include_usage") === true;
 }
 
+/** Token ids are no prompts of their own; a list of anything else has one each. */
+function checkLength(text: string, start: number, key: string): void {
+  let count = 0;
+  eachElement(text, start, (at) => {
+    if (count === 0 && text[at] !== '"' && text[at] !== "[") return false;
+    if (++count > MOST_PROMPTS) throw invalid(`"${key}" has too many elements`, key);
+    return true;
+  });
+}
+
 /** The objects are scanned again where samples are counted and cut apart; there nothing may be wrong with them any more. */
 function checkSamplingParams(doc: JsonObject): void {
   const member = findMember(doc, "sampling_params");
@@ -90,15 +100,15 @@ function checkSamplingParams(doc: JsonObject): void {
   else {
     let count = 0;
     eachElement(doc.text, member.valueStart, (start) => {
-      if (++count > MOST_SAMPLING_PARAMS) throw invalid('"sampling_params" has too many elements', "sampling_params");
+      if (++count > MOST_PROMPTS) throw invalid('"sampling_params" has too many elements', "sampling_params");
       objectAt(doc.text, start, "sampling_params");
       return true;
     });
   }
 }
 
-/** One per prompt. Ten million of them, which a body has room for, took six seconds to look through. */
-const MOST_SAMPLING_PARAMS = 65_536;
+/** Far above any batch. Ten million prompts, which a body has room for, took over a second to count; their parameters six. */
+const MOST_PROMPTS = 65_536;
 
 /** No option has more, and each costs its span. */
 const MOST_OPTIONS = 1_024;
@@ -119,7 +129,10 @@ function checkPrompt(api: Api, doc: JsonObject): void {
     const member = findMember(doc, key);
     if (member === undefined) continue;
     const first = doc.text[member.valueStart]!;
-    if (kinds.includes(first)) return;
+    if (kinds.includes(first)) {
+      if (first === "[" && kinds !== "[") checkLength(doc.text, member.valueStart, key);
+      return;
+    }
     if (first !== "n") throw invalid(`"${key}" must be ${kinds === "[" ? "a list" : "a string or a list"}`, key);
   }
   throw invalid(`"${members[0]}" is missing`, members[0]!);

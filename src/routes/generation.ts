@@ -110,6 +110,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
 
   function begin(call: Call, permit: Permit, signal: AbortSignal): void {
     calls.add(call);
+    const ended = deps.ended();
+    if (ended !== undefined) call.stop(ended);
     const leave = () => call.leave();
     if (signal.aborted) call.leave();
     else signal.addEventListener("abort", leave, { once: true });

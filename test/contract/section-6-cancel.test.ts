@@ -285,3 +285,59 @@ describe("a good answer is never torn down", () => {
     }
   });
 });
+
+describe("SIGTERM: who was let in before it may finish, also while the body is still on its way", () => {
+  function slowBody(path: string, lab: HandRouter) {
+    let send: (text: string) => void = () => {};
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        send = (text) => {
+          controller.enqueue(new TextEncoder().encode(text));
+          controller.close();
+        };
+      },
+    });
+    const request = new Request(`http://r${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    return { send, response: Promise.resolve(lab.router.fetch(request)) };
+  }
+  const pool = { engine: "openai", prefill: [], decode: [], workers: [{ name: "w", url: "http://w:1" }] };
+
+  for (const path of ["/v1/chat/completions", "/v1/embeddings"]) {
+    test(`${path}: in time it is answered, and the shutdown waits for it`, async () => {
+      const lab = handRouter(pool);
+      const { send, response } = slowBody(path, lab);
+      await settled();
+      let down = false;
+      const shutdown = lab.router.shutdown(10_000).then(() => {
+        down = true;
+      });
+      await lab.clock.advance(1_000);
+      expect(down).toBe(false);
+      send('{"model":"m","messages":[],"input":"x"}');
+      await settled();
+      await lab.clock.advance(1_000);
+      lab.at("w").json({ choices: [] });
+      expect((await response).status).toBe(200);
+      await lab.clock.advance(100);
+      await shutdown;
+      expect(down).toBe(true);
+    });
+
+    test(`${path}: when the time is up it is told so, and no engine hears of it`, async () => {
+      const lab = handRouter(pool);
+      const { send, response } = slowBody(path, lab);
+      await settled();
+      const shutdown = lab.router.shutdown(1_000);
+      await lab.clock.advance(1_100);
+      send('{"model":"m","messages":[],"input":"x"}');
+      expect(await told(response)).toMatchObject({ status: 503, code: "shutting_down" });
+      await lab.clock.advance(2_000);
+      await shutdown;
+      expect(lab.sent()).toEqual([]);
+    });
+  }
+});
