@@ -130,7 +130,8 @@ function checkPrompt(api: Api, doc: JsonObject): void {
     if (member === undefined) continue;
     const first = doc.text[member.valueStart]!;
     if (kinds.includes(first)) {
-      if (first === "[" && kinds !== "[") checkLength(doc.text, member.valueStart, key);
+      // Embeddings are a level deeper: their rows are tokens.
+      if (first === "[" && kinds !== "[" && key !== "input_embeds") checkLength(doc.text, member.valueStart, key);
       return;
     }
     if (first !== "n") throw invalid(`"${key}" must be ${kinds === "[" ? "a list" : "a string or a list"}`, key);

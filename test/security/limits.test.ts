@@ -91,6 +91,16 @@ describe("limits of size", () => {
     expect([many.status, many.json.error.param]).toEqual([400, "stream_options"]);
   });
 
+  test("more than 65,536 prompts are a 400, token ids and rows of embeddings are no prompts", async () => {
+    const { router } = routerOver(new EngineHouse(), onePool());
+    const ask = (path: string, body: string) => call(router, "POST", path, body);
+    const many = await ask("/v1/completions", `{"model":"m","prompt":[${'"x",'.repeat(65_536)}"x"]}`);
+    expect([many.status, many.json.error.param]).toEqual([400, "prompt"]);
+    expect((await ask("/v1/completions", `{"model":"m","prompt":[${"1,".repeat(70_000)}1]}`)).status).toBe(502);
+    const rows = `{"model":"m","input_embeds":[${"[0.5],".repeat(70_000)}[0.5]]}`;
+    expect((await ask("/generate", rows)).status).toBe(502);
+  });
+
   test("depth: 512 levels pass, 513 are a 400", async () => {
     const { router } = routerOver(new EngineHouse(), onePool());
     const nested = (depth: number) => `{"model":"m","messages":${"[".repeat(depth - 1)}${"]".repeat(depth - 1)}}`;
