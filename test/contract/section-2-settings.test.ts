@@ -519,3 +519,58 @@ describe("dpSize: the room chooses the prefill's data-parallel rank", () => {
     for (const count of ranks) expect(count).toBeGreaterThan(20);
   });
 });
+
+describe("a pool is one KV domain", () => {
+  test("whatever fails, the two legs of an attempt and a hand-off that is used again stay in one pool", async () => {
+    for (const engine of ["sglang", "vllm", "trtllm"]) {
+      const names = (kind: string, pool: string) =>
+        [1, 2].map((n) => ({ name: `${kind}${pool}${n}`, url: `http://${kind}${pool}${n}:1` }));
+      const pools = ["a", "b"].map((pool) => ({
+        name: pool,
+        engine,
+        prefill: names("p", pool),
+        decode: names("d", pool),
+      }));
+      const lab = handRouter(
+        {},
+        { models: [{ id: "m", pools }], retries: { maxRetries: 4, budget: 0 }, breaker: { enabled: false } },
+      );
+      let turn = 0;
+      const answer = {
+        sglang: JSON.stringify(PREFILLED),
+        vllm: nixlAnswer(),
+        trtllm:
+          '{"prompt_token_ids":[1],"choices":[{"index":0,"finish_reason":"length","disaggregated_params":{"ctx_request_id":1,"disagg_request_id":2}}]}',
+      }[engine]!;
+      lab.transport.onRequest = (request) => {
+        turn++;
+        const prefill = new URL(request.url).hostname.startsWith("p");
+        if (turn % 5 === 1) request.refuse();
+        else if (turn % 7 === 2) request.reset();
+        else if (turn % 11 === 3) request.json({ error: { message: "x" } }, 503);
+        else if (prefill) request.whole(answer);
+        else if (turn % 3 === 0) request.refuse();
+        else request.json({ choices: [] });
+      };
+      let good = 0;
+      for (let n = 0; n < 60; n++) {
+        const response = post(lab.router, "chat", requestBody("chat", false));
+        await lab.clock.advance(3_000);
+        if ((await response).status === 200) good++;
+      }
+      expect(good).toBeGreaterThan(30);
+      const poolOf = new Map<string, string>();
+      let lastPrefill = "";
+      for (const { url, headers } of lab.transport.requests) {
+        const { hostname } = new URL(url);
+        const pool = hostname[1]!;
+        const id = headers["x-request-id"]!;
+        expect([id, poolOf.get(id) ?? pool]).toEqual([id, pool]);
+        poolOf.set(id, pool);
+        if (hostname.startsWith("p")) lastPrefill = pool;
+        else if (engine !== "sglang") expect(pool).toBe(lastPrefill);
+      }
+      expect(new Set(poolOf.values())).toEqual(new Set(["a", "b"]));
+    }
+  });
+});
