@@ -1,4 +1,6 @@
 const MASK = "***";
+/** What a bounded text ends with. */
+const CUT = "…";
 
 /** A secret this short is masked only where it stands alone: a key "abc" must not tear every word that contains it. */
 const SHORT = 4;
@@ -6,7 +8,7 @@ const SHORT = 4;
 /**
  * A function that puts `***` in place of every configured secret in a text, whatever wrote it (an engine's error message, a log field).
  * In: the secrets (empty ones are ignored). They are also found as they look inside JSON text and in a query string. Overlapping
- * finds are masked as one, so no half of a secret is left. Secrets of fewer than 4 characters are masked only as whole words.
+ * finds are masked as one, so no half of a secret is left; nor is the half that a text which was cut short ends with ("…"). Secrets of fewer than 4 characters are masked only as whole words.
  * A text without any of them comes back as the same string after one native search per secret; call it for errors and log fields, not per chunk.
  * Rule: contract section 4, "configured keys are masked wherever an engine's message contains them".
  */
@@ -23,8 +25,26 @@ export function createMask(secrets: readonly string[]): (text: string) => string
         spans.push([at, end]);
       }
     }
+    if (text.endsWith(CUT)) {
+      const start = cutSecret(text, needles);
+      if (start !== undefined) {
+        spans ??= [];
+        spans.push([start, text.length - CUT.length]);
+      }
+    }
     return spans === undefined ? text : replaceSpans(text, spans);
   };
+}
+
+/** Messages are bounded before they come here, and whoever can make an engine repeat a key can choose where that cuts it. */
+function cutSecret(text: string, needles: readonly string[]): number | undefined {
+  const end = text.length - CUT.length;
+  for (const needle of needles) {
+    for (let length = Math.min(needle.length - 1, end); length >= SHORT; length--) {
+      if (text.startsWith(needle.slice(0, length), end - length)) return end - length;
+    }
+  }
+  return undefined;
 }
 
 /** The same for secrets that are known for one request only, e.g. the key a client sent through to the engines. */

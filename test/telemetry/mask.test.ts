@@ -1,11 +1,30 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { engineFault } from "../../src/sse/engine-error.ts";
 import { createMask, maskAddresses, maskSecrets } from "../../src/telemetry/mask.ts";
 
 describe("masking configured keys", () => {
   test("every occurrence goes, the rest of the text stays", () => {
     const mask = createMask(["sk-one-key", "sk-two"]);
     expect(mask("Invalid key sk-one-key (have sk-two, sk-one-key)")).toBe("Invalid key *** (have ***, ***)");
+  });
+
+  test("wherever a message is cut, no beginning of a key is left in it", () => {
+    const key = "sk-0123456789-abcdefghij";
+    const mask = createMask(["other", key]);
+    for (let at = 8_192 - 40; at < 8_192 + 4; at++) {
+      for (const character of ["x", "é"]) {
+        const front = character.repeat(Math.floor(at / Buffer.byteLength(character)));
+        const fault = engineFault(
+          JSON.stringify({ error: { message: `${front}${key} and more of it, ${front}` } }),
+          500,
+        );
+        expect(fault.message).toEndWith("…");
+        for (let length = 4; length <= key.length; length++) {
+          expect(mask(fault.message)).not.toContain(key.slice(0, length));
+        }
+      }
+    }
   });
 
   test("a text without a key is the same string", () => {
