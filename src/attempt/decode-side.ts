@@ -1,6 +1,5 @@
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
-import { scanValue } from "../json/scan.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
@@ -16,6 +15,7 @@ import { explainPrefill } from "./explain.ts";
 import type { Interruptible } from "./interruptible.ts";
 import type { Services } from "./services.ts";
 import { usageOf } from "./usage.ts";
+import { isWholeJson } from "./whole-json.ts";
 
 export interface DecodeSideOptions {
   services: Services;
@@ -128,7 +128,7 @@ export class DecodeSide {
         engine: fault,
       });
     }
-    if (!isWhole(response, text)) {
+    if (!isWholeJson(response, text)) {
       throw new Failure("decode_failed", {
         status: 502,
         stage: "decode",
@@ -300,29 +300,6 @@ function statusFailure(response: Response, text: string): Failure {
 
 function timeout(message: string): Failure {
   return new Failure("decode_timeout", { status: 504, stage: "decode", kind: "timeout", message });
-}
-
-/**
- * A body of known length came whole, or its reading would have failed: then a look at its ends tells JSON from other things. One that ends
- * with its connection, or that a proxy in front of the engine has put into chunks, may be cut anywhere, and even there look like an object.
- */
-function isWhole(response: Response, text: string): boolean {
-  if (!looksWhole(text)) return false;
-  if (response.headers.has("content-length")) return true;
-  try {
-    scanValue(text.trim());
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** An object or a list from its first to its last character; engines may pad with blanks. */
-function looksWhole(text: string): boolean {
-  const body = text.trim();
-  const first = body.charCodeAt(0);
-  const last = body.charCodeAt(body.length - 1);
-  return (first === 123 && last === 125) || (first === 91 && last === 93);
 }
 
 function nothing(): void {}

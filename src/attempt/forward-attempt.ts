@@ -7,6 +7,7 @@ import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import { engineFault } from "../sse/engine-error.ts";
+import { bufferedFault } from "../sse/marks.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Worker } from "../workers/worker.ts";
@@ -14,6 +15,7 @@ import type { PassedHeaders } from "./answer.ts";
 import { blame } from "./blame.ts";
 import { explain } from "./explain.ts";
 import type { Services } from "./services.ts";
+import { isWholeJson } from "./whole-json.ts";
 
 /** A request that one worker answers whole and buffered (embeddings and the like). */
 export interface Forwarded {
@@ -104,7 +106,24 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
     });
   }
   const contentType = response.headers.get("content-type") ?? "application/json";
+  if (contentType.includes("json")) judge(response, text, headers);
   return { text: alias === undefined ? text : underName(text, alias), contentType, headers };
+}
+
+/** A 200 that is an error, or half an answer, is no answer. */
+function judge(response: Response, text: string, headers: PassedHeaders): void {
+  const fault = bufferedFault(text, "completions");
+  if (fault !== undefined) {
+    throw new Failure("decode_failed", {
+      status: fault.status ?? 502,
+      stage: "decode",
+      kind: "content",
+      message: fault.message,
+      engine: fault,
+      headers,
+    });
+  }
+  if (!isWholeJson(response, text)) throw failed(502, "content", "The worker's answer is not JSON");
 }
 
 /** The answer's own `model`, where it has one, is what the client asked for (contract section 5, alias). */

@@ -131,6 +131,74 @@ describe("one aggregated worker, no split; none configured: 404", () => {
     }
   });
 
+  test("a worker that is alone gets a second try on a new connection: its idle one was stale", async () => {
+    const { router, at, sent } = handRouter({ ...ALONE, workers: WORKERS.slice(0, 1) });
+    const answer = post(router, "/v1/embeddings", '{"model":"m","input":"x"}');
+    await settled();
+    at("w1").reset();
+    await settled();
+    expect(sent()).toEqual(["w1", "w1"]);
+    at("w1", 1).whole('{"data":[]}');
+    expect((await answer).status).toBe(200);
+  });
+
+  test("an error, or half an answer, inside a 200 is decode_failed", async () => {
+    for (const [body, status] of [
+      ['{"error":{"message":"x","code":529}}', 529],
+      ['{"object":"error","message":"x","code":400}', 400],
+      ['{"error":"x"}', 502],
+      ['{"data":', 502],
+      ["", 502],
+    ] as const) {
+      const { router, at } = handRouter(ALONE, { retries: { maxRetries: 0 } });
+      const answer = post(router, "/v1/embeddings", '{"model":"m","input":"x"}');
+      await settled();
+      at("w1").whole(body);
+      expect(await told(answer)).toMatchObject({ status, code: "decode_failed" });
+    }
+    const { router, at } = handRouter(ALONE, { retries: { maxRetries: 0 } });
+    const answer = post(router, "/v1/embeddings", '{"model":"m","input":"x"}');
+    await settled();
+    // Without a length, a cut connection looks like an end.
+    at("w1").head({ "content-type": "application/json" }).push('{"data":[{"embedding":[1,2]}').end();
+    expect(await told(answer)).toMatchObject({ status: 502, code: "decode_failed" });
+    for (const text of [
+      '{"data":["the \\"error\\" of"],"error":null}',
+      "[[1],[2]]",
+      '{"detail":"x","object":"list"}',
+    ]) {
+      const good = handRouter(ALONE);
+      const asked = post(good.router, "/tokenize", '{"model":"m","prompt":"x"}');
+      await settled();
+      good.at("w1").whole(text);
+      expect(await textOf(asked)).toBe(text);
+    }
+  });
+
+  test("totalMs holds for all tries together", async () => {
+    const { router, at, clock } = handRouter(ALONE, { timeouts: { totalMs: 100 } });
+    const answer = post(router, "/v1/embeddings", '{"model":"m","input":"x"}');
+    await settled();
+    await clock.advance(60);
+    at("w1").reset();
+    await settled();
+    await clock.advance(40);
+    expect(await told(answer)).toMatchObject({ status: 504, code: "decode_timeout" });
+    expect(at("w2").closed).toBe(true);
+  });
+
+  test("a client that leaves in the pause between two tries: nothing more is sent", async () => {
+    const { ask, at, sent, clock, load, router } = handRouter(ALONE, { retries: { backoffMs: 1_000 } });
+    const { response, leave } = ask({}, { path: "/v1/embeddings", body: '{"model":"m","input":"x"}' });
+    await settled();
+    at("w1").refuse();
+    await settled();
+    leave();
+    await response;
+    await clock.advance(10_000);
+    expect([sent().length, load(), router.active(), clock.timers.size]).toEqual([1, 0, 0, 0]);
+  });
+
   test("so is a 503, and its Retry-After is heeded by the next request", async () => {
     const { router, at, sent } = handRouter(ALONE);
     const answer = post(router, "/v1/embeddings", '{"model":"m","input":"x"}');

@@ -1,0 +1,24 @@
+import { scanValue } from "../json/scan.ts";
+
+/**
+ * A body of known length came whole, or its reading would have failed: then a look at its ends tells JSON from other things. One that ends
+ * with its connection, or that a proxy in front of the engine has put into chunks, may be cut anywhere, and even there look like an object.
+ */
+export function isWholeJson(response: Response, text: string): boolean {
+  if (!looksWhole(text)) return false;
+  if (response.headers.has("content-length")) return true;
+  try {
+    scanValue(text.trim());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** An object or a list from its first to its last character; engines may pad with blanks. */
+function looksWhole(text: string): boolean {
+  const body = text.trim();
+  const first = body.charCodeAt(0);
+  const last = body.charCodeAt(body.length - 1);
+  return (first === 123 && last === 125) || (first === 91 && last === 93);
+}
