@@ -12,7 +12,7 @@ import { readExposition, type Sample } from "./hand-made.ts";
 
 const ADMIN = "the-admin-key";
 const CALLER = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" };
-const TIMEOUTS = { settleMs: 60, tailMs: 250, prefillMs: 3_000, firstTokenMs: 3_000, idleMs: 3_000 };
+const TIMEOUTS = { settleMs: 60, tailMs: 800, prefillMs: 3_000, firstTokenMs: 3_000, idleMs: 3_000 };
 const USAGE =
   'data: {"choices":[],"usage":{"prompt_tokens":900,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":512}}}\n\n';
 
@@ -152,9 +152,9 @@ describe("every metric is fed on the real path", () => {
   async function drive(): Promise<void> {
     await chat("s", "plain");
     await chat("s", "prefill-30");
-    expect((await chat("s", "slow:prefill-fails:prefill-80")).text).toContain("KV transfer failed");
-    await chat("s", "late:prefill-fails:prefill-150");
-    await chat("s", "tail:prefill-150");
+    expect((await chat("s", "slow:prefill-fails:prefill-120")).text).toContain("KV transfer failed");
+    await chat("s", "late:prefill-fails:prefill-500");
+    await chat("s", "tail:prefill-400");
     await chat("s", "cut:prefill-never");
     await scrape();
     await chat("s", "no-end-mark");
