@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { MODEL } from "../stand/engine/replies.ts";
 import type { Command } from "../stand/router-process.ts";
@@ -197,6 +197,11 @@ export interface Present {
   executable: string;
 }
 
+/** Where both packages share an environment, the command that was installed last has the name. */
+function isSglangRouter(script: string): boolean {
+  return readFileSync(script, "latin1").slice(0, 4_096).includes("sglang_router");
+}
+
 /** Those that can take part here, and a plain sentence for each that cannot. */
 export function present(only: readonly string[] | undefined): { here: Present[]; skipped: string[] } {
   const here: Present[] = [];
@@ -207,7 +212,9 @@ export function present(only: readonly string[] | undefined): { here: Present[];
   for (const entrant of ENTRANTS) {
     if (only !== undefined && !only.includes(entrant.name)) continue;
     const executable = entrant.executable === undefined ? "" : findExecutable(entrant.executable);
-    if (executable === undefined || (executable !== "" && !existsSync(executable))) {
+    if (entrant.name === "smg" && executable !== undefined && isSglangRouter(executable)) {
+      skipped.push(`smg is skipped: ${executable} is a second name of sglang-router, whose package installs it`);
+    } else if (executable === undefined || (executable !== "" && !existsSync(executable))) {
       skipped.push(
         `${entrant.name} is skipped: no "${entrant.executable}" in PATH or in the folder that BENCH_PEERS names`,
       );
