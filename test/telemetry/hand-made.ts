@@ -79,7 +79,7 @@ export interface Exposition {
   types: Map<string, string>;
 }
 
-const LINE = /^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
+const LINE = /^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? (\S+)$/s;
 const LABEL = /([a-z_][a-z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(?:,|$)/gy;
 
 /** A strict reader of the Prometheus text format: throws at what a scraper would refuse. */
