@@ -106,9 +106,11 @@ export class PoolChoice {
       state.speed.answered(headersMs, estimateMs(this.#from(visit), this.#placeOf(pool.region)));
   }
 
-  /** So many prompt tokens that were not cached took so long in the pool. */
-  prefilled(pool: Pool, tokens: number, ms: number): void {
-    this.#state(pool).speed.prefilled(tokens, ms);
+  /** So many prompt tokens that were not cached took so long, from dispatch to answer. */
+  prefilled(pool: Pool, visit: Visit = NOWHERE, tokens: number, ms: number): void {
+    const { speed } = this.#state(pool);
+    const away = speed.headersMs ?? estimateMs(this.#from(visit), this.#placeOf(pool.region)) ?? 0;
+    speed.prefilled(tokens, Math.max(ms - away, ms / 2));
   }
 
   /** A worker of the pool was not there for a request. True when others have failed there too: the whole pool is to be left alone. */
@@ -172,9 +174,10 @@ export class PoolChoice {
 
   #costs(states: readonly PoolState[], visit: Visit, promptTokens: number, reuse: Reuse | undefined): PoolCost[] {
     const away = distances(states, this.#from(visit), this.#placeOf);
-    return states.map(({ pool, queuedTokens, decodePressure, speed }, index) =>
+    return states.map(({ pool, queuedTokens, decodePressure, roundTrips, speed }, index) =>
       poolCost({
         distanceMs: away[index]!,
+        roundTrips,
         queuedTokens,
         decodePressure,
         tokensPerMs: speed.tokensPerMs,

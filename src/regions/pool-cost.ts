@@ -1,8 +1,9 @@
 /** What the choice of a region looks at, for one pool and one request. Milliseconds and tokens. */
 export interface PoolFacts {
-  /** Measured time to headers, or the estimate for the distance. */
+  /** One round trip: measured time to headers, or the estimate for the distance. */
   distanceMs: number;
-  /** Prompt tokens still to be computed, per prefill (or aggregated) worker that can take a request, by weight. */
+  roundTrips: number;
+  /** Prompt tokens to be computed on a prefill (or aggregated) worker before this one. */
   queuedTokens: number;
   /** Requests in hand per decode (or aggregated) worker, by weight. */
   decodePressure: number;
@@ -27,5 +28,6 @@ export interface PoolCost {
 export function poolCost(facts: PoolFacts): PoolCost {
   const queueMs = facts.queuedTokens / facts.tokensPerMs + facts.decodePressure * DECODE_MS_PER_REQUEST;
   const reuseMs = Math.min(facts.cachedTokens, facts.promptTokens) / facts.tokensPerMs;
-  return { distanceMs: facts.distanceMs, queueMs, reuseMs, totalMs: facts.distanceMs + queueMs - reuseMs };
+  const distanceMs = facts.distanceMs * facts.roundTrips;
+  return { distanceMs, queueMs, reuseMs, totalMs: distanceMs + queueMs - reuseMs };
 }

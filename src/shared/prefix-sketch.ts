@@ -11,6 +11,11 @@ const WORDS = 3;
 const BUCKETS = 2 ** 16;
 const TICK_MS = 1024;
 const TTL_TICKS = (10 * 60_000) / TICK_MS;
+/**
+ * A beginning that so many pools are known to have is a system prompt in wide use. There is room for four owners of a block: that a pool is
+ * not among them says nothing, so all count as having it, and nobody travels for it.
+ */
+const COMMON = 3;
 const MOST_OWNERS = 65_535;
 /** Hashes that wait to be told to the others; more are dropped. 256 are 1.4 KB of text a second and pool. */
 const MOST_NEWS = 256;
@@ -35,6 +40,8 @@ export class PrefixSketch implements Reuse {
   #ofWorker = new WeakMap<Worker, number>();
   readonly #news = new Map<string, Map<string, number[]>>();
   readonly #found = new Map<string, { worker: string; tokens: number }>();
+  /** Tokens that everybody has. */
+  #common = 0;
   #words: Uint32Array | undefined;
   #read: ChoiceInput | undefined;
 
@@ -48,27 +55,31 @@ export class PrefixSketch implements Reuse {
     this.#hash(input);
     const found = this.#found;
     found.clear();
+    this.#common = 0;
     const words = this.#words;
     if (words === undefined) return;
     const tick = tickOf(now);
     const { checks } = this.#blocks;
     for (let block = this.#blocks.count - 1; block >= 0; block--) {
       const hash = checks[block]!;
+      const tokens = Math.min(charsOf(block + 1) / CHARS_PER_TOKEN, input.tokens);
+      const pools = new Set<string>();
       const start = bucketOf(hash);
       for (let slot = start; slot < start + WAYS * WORDS; slot += WORDS) {
         if (words[slot] !== hash || !fresh(words, slot, tick)) continue;
         const owner = this.#owners[words[slot + 1]! - 1];
-        if (owner === undefined || found.has(owner.pool)) continue;
-        found.set(owner.pool, {
-          worker: owner.worker,
-          tokens: Math.min(charsOf(block + 1) / CHARS_PER_TOKEN, input.tokens),
-        });
+        if (owner === undefined) continue;
+        pools.add(owner.pool);
+        if (!found.has(owner.pool)) found.set(owner.pool, { worker: owner.worker, tokens });
       }
+      if (pools.size < COMMON) continue;
+      this.#common = tokens;
+      return;
     }
   }
 
   tokensIn(pool: Pool): number {
-    return this.#found.get(pool.topic)?.tokens ?? 0;
+    return Math.max(this.#common, this.#found.get(pool.topic)?.tokens ?? 0);
   }
 
   told(pool: Pool): Told | undefined {

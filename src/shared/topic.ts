@@ -9,6 +9,12 @@ const FRESH_MS = 2_000;
 const STALE_MS = 10_000;
 /** How often what was heard is added up again while nothing new comes: so that it fades. */
 const FADE_MS = 500;
+/**
+ * How far a report is believed worker by worker; for the rest it counts for its pool alone. It is a second old, and a prompt is often done in
+ * less: who was busy then is likely free now, and fifty routers that all run to the one that was free make it the busiest. With 0.3
+ * prompts wait a third less than with 1 and a tenth less than with 0 (`bench/simulation`, at two thirds of what the fleet can bear).
+ */
+const SHARPNESS = 0.3;
 /** All records, not only changed ones, are read so often: a server may have been replaced by another without a word. */
 const WHOLE_MS = 60_000;
 /** A warning holds until the next reports. */
@@ -137,6 +143,7 @@ export class Topic {
       }
     }
     this.#applied = this.#heard.size > 0;
+    for (const list of [this.pool.prefill, this.pool.decode, this.pool.workers]) level(list);
     this.#warn(workers, broken, now);
   }
 
@@ -151,5 +158,21 @@ export class Topic {
 
   #workers(): Worker[] {
     return [...this.pool.prefill, ...this.pool.decode, ...this.pool.workers];
+  }
+}
+
+/** Moves each worker's share towards the mean. */
+function level(workers: readonly Worker[]): void {
+  let requests = 0;
+  let tokens = 0;
+  for (const { elsewhere } of workers) {
+    requests += elsewhere.requests;
+    tokens += elsewhere.tokens;
+  }
+  if (requests === 0) return;
+  const rest = (1 - SHARPNESS) / workers.length;
+  for (const { elsewhere } of workers) {
+    elsewhere.requests = SHARPNESS * elsewhere.requests + rest * requests;
+    elsewhere.tokens = SHARPNESS * elsewhere.tokens + rest * tokens;
   }
 }

@@ -32,7 +32,9 @@ export function choose(pool: Pool, role: WorkerRole, input: ChoiceInput, options
   }
   const worker = policy.choose(candidates, input, options.told);
   if (worker === undefined) return undefined;
-  const cached = policy.observe?.(worker, input) ?? 0;
+  const { told } = options;
+  const known = policy.observe?.(worker, input) ?? 0;
+  const cached = told?.worker === worker.name ? Math.max(known, Math.min(told.tokens, input.tokens)) : known;
   if (cached > 0) options.reused?.(cached);
   return acquire(worker, input.tokens - cached, options.now);
 }

@@ -50,7 +50,7 @@ describe("which region a request goes to", () => {
     const { places, fleet, clock } = router.services;
     const model = fleet.model("m")!;
     const load = (tokens: number) => {
-      for (const worker of model.pools[0]!.prefill) worker.load.tokens = tokens;
+      for (const worker of model.pools[0]!.prefill) Object.assign(worker.load, { tokens, requests: Math.sign(tokens) });
     };
     const shareOf = () => {
       const explained = places.explain(model, { place: undefined, allowedRegions: undefined }, 1_000, clock.now());

@@ -1,0 +1,76 @@
+import type { Place } from "../../src/regions/place.ts";
+
+/** Where the workers are: twelve regions of the kind that clouds have. */
+export const REGIONS: readonly (Place & { name: string })[] = [
+  { name: "us-east", latitude: 38.9, longitude: -77.4 },
+  { name: "us-central", latitude: 41.3, longitude: -95.9 },
+  { name: "us-west", latitude: 45.6, longitude: -121.2 },
+  { name: "sa-east", latitude: -23.5, longitude: -46.6 },
+  { name: "eu-west", latitude: 53.3, longitude: -6.3 },
+  { name: "eu-central", latitude: 50.1, longitude: 8.7 },
+  { name: "eu-north", latitude: 60.6, longitude: 27.2 },
+  { name: "me-central", latitude: 25.3, longitude: 55.4 },
+  { name: "ap-south", latitude: 19.1, longitude: 72.9 },
+  { name: "ap-southeast", latitude: 1.3, longitude: 103.8 },
+  { name: "ap-northeast", latitude: 35.7, longitude: 139.7 },
+  { name: "au-east", latitude: -33.9, longitude: 151.2 },
+];
+
+/** Fifty points of presence: latitude, longitude, and how many millions live around it. */
+export const POPS: readonly (readonly [name: string, latitude: number, longitude: number, millions: number])[] = [
+  ["New York", 40.7, -74.0, 20],
+  ["Washington", 38.9, -77.0, 6],
+  ["Atlanta", 33.7, -84.4, 6],
+  ["Miami", 25.8, -80.2, 6],
+  ["Chicago", 41.9, -87.6, 9],
+  ["Dallas", 32.8, -96.8, 8],
+  ["Denver", 39.7, -105.0, 3],
+  ["Los Angeles", 34.1, -118.2, 13],
+  ["San Francisco", 37.8, -122.4, 7],
+  ["Seattle", 47.6, -122.3, 4],
+  ["Toronto", 43.7, -79.4, 6],
+  ["Montreal", 45.5, -73.6, 4],
+  ["Mexico City", 19.4, -99.1, 15],
+  ["Bogota", 4.7, -74.1, 8],
+  ["Lima", -12.0, -77.0, 8],
+  ["Santiago", -33.4, -70.7, 6],
+  ["Buenos Aires", -34.6, -58.4, 12],
+  ["Sao Paulo", -23.5, -46.6, 18],
+  ["Rio", -22.9, -43.2, 10],
+  ["London", 51.5, -0.1, 14],
+  ["Manchester", 53.5, -2.2, 5],
+  ["Dublin", 53.3, -6.3, 3],
+  ["Paris", 48.9, 2.4, 12],
+  ["Madrid", 40.4, -3.7, 7],
+  ["Lisbon", 38.7, -9.1, 3],
+  ["Amsterdam", 52.4, 4.9, 8],
+  ["Frankfurt", 50.1, 8.7, 9],
+  ["Berlin", 52.5, 13.4, 6],
+  ["Milan", 45.5, 9.2, 8],
+  ["Warsaw", 52.2, 21.0, 6],
+  ["Stockholm", 59.3, 18.1, 4],
+  ["Helsinki", 60.2, 24.9, 2],
+  ["Athens", 38.0, 23.7, 4],
+  ["Istanbul", 41.0, 29.0, 12],
+  ["Cairo", 30.0, 31.2, 12],
+  ["Lagos", 6.5, 3.4, 12],
+  ["Nairobi", -1.3, 36.8, 5],
+  ["Johannesburg", -26.2, 28.0, 8],
+  ["Dubai", 25.3, 55.3, 5],
+  ["Mumbai", 19.1, 72.9, 20],
+  ["Delhi", 28.6, 77.2, 20],
+  ["Bangalore", 13.0, 77.6, 12],
+  ["Singapore", 1.4, 103.8, 8],
+  ["Jakarta", -6.2, 106.8, 18],
+  ["Manila", 14.6, 121.0, 14],
+  ["Hong Kong", 22.3, 114.2, 12],
+  ["Seoul", 37.6, 127.0, 16],
+  ["Tokyo", 35.7, 139.7, 24],
+  ["Osaka", 34.7, 135.5, 12],
+  ["Sydney", -33.9, 151.2, 8],
+];
+
+export function popPlace(pop: number): Place {
+  const [, latitude, longitude] = POPS[pop]!;
+  return { latitude, longitude };
+}
