@@ -12,6 +12,13 @@ import { DONE, finish, ROLE, say } from "../relay/hand-made.ts";
 const CTX =
   '{"prompt_token_ids":[1],"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length","disaggregated_params":{"ctx_request_id":1,"disagg_request_id":2}}],"usage":{}}';
 
+const ALONE = {
+  engine: "openai",
+  prefill: [],
+  decode: [],
+  workers: ["w1", "w2"].map((name) => ({ name, url: `http://${name}:1` })),
+};
+
 type Step =
   | { what: "wait"; ms: number }
   | { what: "leave" }
@@ -43,7 +50,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 const scene = fc.record({
-  engine: fc.constantFrom("sglang", "vllm", "trtllm"),
+  engine: fc.constantFrom("sglang", "vllm", "trtllm", "openai"),
   cancel: fc.constantFrom("anytime", "deferred"),
   stream: fc.boolean(),
   n: fc.constantFrom(1, 1, 1, 2),
@@ -115,23 +122,22 @@ describe("nothing is left behind", () => {
   test("by any request, however it goes", async () => {
     await fc.assert(
       fc.asyncProperty(scene, async ({ engine, cancel, stream, n, keepAliveMs, lateFailure, steps }) => {
-        const lab = handRouter(
-          { engine, cancel },
-          {
-            lateFailure,
-            timeouts: { keepAliveMs, prefillMs: 40_000, firstTokenMs: 40_000, totalMs: 50_000 },
-            breaker: { failures: 99 },
-          },
-        );
+        const lab = handRouter(engine === "openai" ? ALONE : { engine, cancel }, {
+          lateFailure,
+          timeouts: { keepAliveMs, prefillMs: 40_000, firstTokenMs: 40_000, totalMs: 50_000 },
+          breaker: { failures: 99 },
+        });
         const { transport, clock, router } = lab;
         const engines = new Engines(engine);
-        const { response, leave } = lab.ask({ stream, n });
+        const path = engine === "openai" && cancel === "deferred" ? "/v1/embeddings" : "/v1/chat/completions";
+        const { response, leave } = lab.ask({ stream, n }, { path });
         let text = "";
         let ended = false;
         const reading = response.then(async (got) => {
           text = await got.text().catch(() => "left");
           ended = true;
         });
+        const names = engine === "openai" ? ["w1", "w2"] : ["p1", "p2", "d1", "d2"];
         let left = false;
         let down: Promise<void> | undefined;
         let faults = 0;
@@ -151,7 +157,7 @@ describe("nothing is left behind", () => {
           await settled();
         }
         const waited = steps.reduce((sum, step) => sum + (step.what === "wait" ? step.ms : 0), 0);
-        const blamed = () => ["p1", "p2", "d1", "d2"].reduce((sum, name) => sum + lab.blamed(name), 0);
+        const blamed = () => names.reduce((sum, name) => sum + lab.blamed(name), 0);
         const before = blamed();
         if (!left) leave();
         await settled();
