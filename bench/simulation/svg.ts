@@ -34,7 +34,7 @@ export function svgOf(plot: Plot): string {
   };
   const parts: string[] = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12" role="img">`,
-    `<title>${escape(plot.title)}</title>`,
+    `<title>${escaped(plot.title)}</title>`,
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#ffffff"/>`,
     text(LEFT, 24, plot.title, 'font-size="15" font-weight="600" fill="#1a1a1a"'),
   ];
@@ -77,13 +77,13 @@ export function svgOf(plot: Plot): string {
 }
 
 function text(x: number, y: number, content: string, more: string): string {
-  return `<text x="${n(x)}" y="${n(y)}" ${more}>${escape(content)}</text>`;
+  return `<text x="${n(x)}" y="${n(y)}" ${more}>${escaped(content)}</text>`;
 }
 
 function n(value: number): string {
   return value.toFixed(1);
 }
 
-function escape(content: string): string {
+function escaped(content: string): string {
   return content.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 }
