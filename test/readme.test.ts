@@ -17,11 +17,11 @@ const commands = blocks.filter(({ language }) => language === "sh").flatMap(({ t
 describe("what the README says holds", () => {
   test("its configuration is accepted as it stands", () => {
     const configs = blocks.filter(({ language }) => language === "yaml");
-    expect(configs).toHaveLength(1);
-    for (const { text } of configs) {
-      expect(Object.keys(parse(text))).toContain("models");
-      expect(parseConfig(text).models[0]!.pools[0]!.prefill).toHaveLength(2);
-    }
+    expect(configs).toHaveLength(2);
+    for (const { text } of configs) expect(Object.keys(parse(text))).toContain("models");
+    const [one, regions] = configs.map(({ text }) => parseConfig(text));
+    expect(one!.models[0]!.pools[0]!.prefill).toHaveLength(2);
+    expect(regions!.models[0]!.pools.map(({ region }) => region)).toEqual(["eu-west", "us-east"]);
   });
 
   test("its start commands are understood", () => {

@@ -13,6 +13,8 @@ import type { Turn } from "./workload.ts";
 import type { World } from "./world.ts";
 
 const EXCHANGE_MS = 1_000;
+/** The interval of health checks, by default. */
+const PROBE_MS = 5_000;
 /** Messages take that long to the store and back. */
 const STORE_MS = 80;
 
@@ -71,6 +73,7 @@ export class Routers implements Chooser {
     // Nearest shares too, so that it chooses workers as well informed as the router does, and only the choice of a region differs.
     const shares = policy === "router" || policy === "nearest";
     this.#pops = POPS.map((_, pop) => new PointOfPresence(pop, world, policy === "router"));
+    for (const pop of POPS.keys()) this.#agenda.at(this.#random() * PROBE_MS, () => this.#probe(pop));
     if (!shares) return;
     for (const pop of POPS.keys()) {
       for (const region of REGIONS.keys()) {
@@ -133,6 +136,22 @@ export class Routers implements Chooser {
     else order.sort((a, b) => this.#world.meanRtt(turn.pop, a) - this.#world.meanRtt(turn.pop, b));
     const rank = (region: number) => Number(failed.has(region)) + 2 * Number(!pools[region]!.serving(now));
     return order.sort((a, b) => rank(a) - rank(b)).map((region) => pools[region]!);
+  }
+
+  /** Health checks as the router makes them: each worker in its interval, into the worker's own health. */
+  #probe(pop: number): void {
+    const { now } = this.#agenda;
+    for (const [region, pool] of this.#pops[pop]!.fleet.model("m")!.pools.entries()) {
+      for (const role of ["prefill", "decode"] as const) {
+        for (const [index, worker] of pool[role].entries()) {
+          if (!worker.health.due(now)) continue;
+          worker.health.begin(now);
+          const { up } = this.#world[role][region]![index]!;
+          worker.health.report(up ? { kind: "answer", status: 200 } : { kind: "error" }, now);
+        }
+      }
+    }
+    this.#agenda.at(now + PROBE_MS / 5, () => this.#probe(pop));
   }
 
   /** One exchange of one router about one pool, by the router's own `Topic` and reports; only the network in between is ours. */

@@ -1,16 +1,19 @@
 /** A region that comes back has cold caches and cold connections: it gets its share over half a minute. */
 const RAMP_MS = 30_000;
 const FIRST_SHARE = 0.05;
-/** Failures in a row, over all workers of a pool, after which the pool counts as gone: one broken worker does not get that far. */
-const FAILURES = 5;
+/**
+ * Failures in a row, over all workers of a pool, after which the pool counts as gone. Where half of the workers are left such a row comes once
+ * in five hundred requests, and by then health checks and breakers know who is who.
+ */
+const FAILURES = 8;
 /** While it comes back it has to prove itself. */
-const FAILURES_BACK = 2;
+const FAILURES_BACK = 3;
 const DOWN_MS = 10_000;
 const LONGEST_DOWN_MS = 60_000;
 
 /**
  * Whether a pool as a whole is to be trusted, and with how much of its share: the breakers of a hundred workers take hundreds of
- * failures to open, a region that has died shows after five. Plain state; it notices by being asked.
+ * failures to open, a region that has died shows after eight. Plain state; it notices by being asked.
  */
 export class Recovery {
   #failures = 0;

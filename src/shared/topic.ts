@@ -1,3 +1,4 @@
+import { pullOf } from "../workers/policies/pressure.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { LoadReport } from "./load-report.ts";
@@ -169,10 +170,11 @@ function level(workers: readonly Worker[]): void {
     requests += elsewhere.requests;
     tokens += elsewhere.tokens;
   }
-  if (requests === 0) return;
   const rest = (1 - SHARPNESS) / workers.length;
-  for (const { elsewhere } of workers) {
+  for (const worker of workers) {
+    const { elsewhere } = worker;
     elsewhere.requests = SHARPNESS * elsewhere.requests + rest * requests;
     elsewhere.tokens = SHARPNESS * elsewhere.tokens + rest * tokens;
+    worker.pull = pullOf(worker);
   }
 }

@@ -85,6 +85,8 @@ export class Worker {
   readonly load: WorkerLoad = { requests: 0, tokens: 0 };
   /** What other routers say they have in hand there (`src/shared/`); all 0 without a store. */
   readonly elsewhere: WorkerLoad = { requests: 0, tokens: 0 };
+  /** The same as one number (`pullOf`). */
+  pull = 0;
   readonly breaker: Breaker;
   readonly health: WorkerHealth;
   weight: number;

@@ -37,11 +37,11 @@ describe("what traffic teaches about a pool", () => {
 });
 
 describe("recovery", () => {
-  test("five failures in a row take a pool out for ten seconds, four and a success do not", () => {
+  test("eight failures in a row take a pool out for ten seconds, seven and a success do not", () => {
     const recovery = new Recovery();
-    for (let n = 0; n < 4; n++) recovery.failed(0);
+    for (let n = 0; n < 7; n++) recovery.failed(0);
     recovery.succeeded(0);
-    for (let n = 0; n < 4; n++) recovery.failed(0);
+    for (let n = 0; n < 7; n++) recovery.failed(0);
     expect(recovery.share(true, 0)).toBe(1);
     recovery.failed(0);
     expect(recovery.share(true, 9_999)).toBe(0);
@@ -62,14 +62,13 @@ describe("recovery", () => {
 
   test("one that fails again while it comes back stays away for longer, at most a minute", () => {
     const recovery = new Recovery();
-    for (let n = 0; n < 5; n++) recovery.failed(0);
+    for (let n = 0; n < 8; n++) recovery.failed(0);
     let now = 0;
     for (const ms of [10_000, 20_000, 40_000, 60_000, 60_000]) {
       now += ms;
       expect(recovery.share(true, now - 1)).toBe(0);
       expect(recovery.share(true, now)).toBeGreaterThan(0);
-      recovery.failed(now);
-      recovery.failed(now);
+      for (let n = 0; n < 3; n++) recovery.failed(now);
     }
   });
 });
