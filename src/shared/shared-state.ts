@@ -51,6 +51,7 @@ export class SharedState {
   readonly #topics = new Map<string, Topic>();
   #id = "";
   #reached: boolean | undefined;
+  #closed = false;
 
   constructor(options: SharedStateOptions) {
     this.#o = options;
@@ -58,6 +59,7 @@ export class SharedState {
 
   /** Starts the exchanges that are due, at most so many. The promise is for platforms that keep work alive; it never rejects. */
   run(atMost = Number.POSITIVE_INFINITY): Promise<unknown> {
+    if (this.#closed) return Promise.resolve();
     const now = this.#o.clock.now();
     // Not before: on Workers there is no randomness outside of requests.
     if (this.#id === "") this.#id = Math.floor(this.#o.random() * 2 ** 52).toString(36);
@@ -89,7 +91,9 @@ export class SharedState {
     return this.#topics.get(pool.topic)?.others ?? 0;
   }
 
+  /** The last word: a store that is let go of must not be opened again by the next look at what is due. */
   close(): Promise<void> {
+    this.#closed = true;
     return this.#o.store.close?.() ?? Promise.resolve();
   }
 

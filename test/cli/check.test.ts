@@ -176,15 +176,15 @@ describe("check --explain", () => {
   };
   const env = { TEAM: "k" };
 
-  test("prints what each pool costs from a place, cheapest first, with the router's own choice code", async () => {
+  test("prints what each pool costs from a place, cheapest first, with the router's own choice code: two round trips, since vLLM's legs go one after the other", async () => {
     const { code, out } = await check(world, ["--offline", "--explain", "48.9,2.4"], env);
     expect(code).toBe(0);
     const lines = out.split("\n").filter((line) => line.includes("distance"));
     expect(lines[0]).toContain("costs seen from 48.9,2.4");
     expect(lines[1]).toMatch(
-      /pool dublin +eu +distance 1\d\.\d ms \+ queue 0\.0 ms - reuse 0\.0 ms = 1\d\.\d ms +100\.0 % of sessions$/,
+      /pool dublin +eu +distance 2\d\.\d ms \+ queue 0\.0 ms - reuse 0\.0 ms = 2\d\.\d ms +100\.0 % of sessions$/,
     );
-    expect(lines[2]).toMatch(/pool virginia +us +distance 9\d\.\d ms .* 0\.\d % of sessions +never for team$/);
+    expect(lines[2]).toMatch(/pool virginia +us +distance 18\d\.\d ms .* 0\.\d % of sessions +never for team$/);
   });
 
   test("without a place the router's own counts; JSON has the same", async () => {
@@ -193,10 +193,10 @@ describe("check --explain", () => {
     expect(costs!.from).toEqual({ latitude: 38.9, longitude: -77.4 });
     expect(costs!.models[0]!.pools.map(({ name }) => name)).toEqual(["virginia", "dublin"]);
     expect(costs!.models[0]!.pools[0]).toMatchObject({
-      distanceMs: 2,
+      distanceMs: 4,
       queueMs: 0,
       reuseMs: 0,
-      totalMs: 2,
+      totalMs: 4,
       notFor: ["team"],
     });
   });
