@@ -59,7 +59,8 @@ export class Connection {
     this.#kind = kind;
     this.#number = number;
     this.#replies = this.#engine.replies;
-    if (kind === "h") this.#opened(number);
+    // Not the request that only releases a hand-off once the client has left: it is answered, and not closed.
+    if (kind === "h" && (role === "prefill" || wantsStream(body))) this.#opened(number);
     if (role === "prefill") this.#prefill(kind, number);
     else if (wantsStream(body)) this.#stream(kind);
     else this.#whole();
