@@ -52,8 +52,9 @@ export class World {
 
   /** Part of a region's workers, or all of them, are gone from now on. */
   kill(region: number, share: number): void {
-    const engines = [...this.prefill[region]!, ...this.decode[region]!];
-    for (const [index, engine] of engines.entries()) if (index % 100 < share * 100) engine.up = false;
+    for (const engines of [this.prefill[region]!, this.decode[region]!]) {
+      for (const [index, engine] of engines.entries()) if (index < share * engines.length) engine.up = false;
+    }
     if (share < 1) return;
     const struck = this.#onDeath.get(region) ?? new Set();
     this.#onDeath.delete(region);

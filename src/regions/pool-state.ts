@@ -10,7 +10,7 @@ const FRESH_MS = 10;
  * Time constants of the expected queue. Reports of other routers are up to a second old: a router that followed every change at once
  * would send all its sessions away, and call all of them back (measured in `bench/simulation`). Up faster than down is hysteresis.
  */
-const RISE_MS = 1_500;
+const RISE_MS = 2_500;
 const FALL_MS = 6_000;
 
 /** What the choice of a region knows about one pool: sums over its workers, and what traffic has taught. */
