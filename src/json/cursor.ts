@@ -26,8 +26,8 @@ const CLOSE_BRACE = 0x7d;
  */
 const LOOKED_AT = 8;
 
-/** The same behind an escape. Where there was one there are more (code, quoted text): a search a line is the slower way. */
-const LOOKED_AT_AFTER_ESCAPE = 32;
+/** The same behind an escape: quoted text has the next one soon, prose only at its next line. */
+const LOOKED_AT_AFTER_ESCAPE = 8;
 
 // Bun runs this class over Latin-1 text with vector instructions: 0.03 ns a character, measured on 16 MB.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 8259 section 7 forbids exactly these inside strings.
@@ -46,8 +46,9 @@ export class Cursor {
   readonly #text: string;
   readonly #maxDepth: number;
   readonly #trusted: boolean;
-  // The next backslash and control character at or behind the place they were last asked for. Positions only grow, so
+  // The next quote, backslash and control character at or behind the place they were last asked for. Positions only grow, so
   // each is searched for at most once over the whole text; asking per string instead would be quadratic.
+  #nextQuote = -1;
   #nextBackslash = -1;
   #nextControl = -1;
 
@@ -110,8 +111,12 @@ export class Cursor {
       CONTROL.lastIndex = at;
       this.#nextControl = CONTROL.test(text) ? CONTROL.lastIndex - 1 : text.length;
     }
-    const quote = text.indexOf('"', at);
-    return Math.min(quote < 0 ? text.length : quote, this.#nextBackslash, this.#nextControl);
+    // Remembered like the others: prose has an escaped line end every hundred characters, and its closing quote is far away.
+    if (this.#nextQuote < at) {
+      const found = text.indexOf('"', at);
+      this.#nextQuote = found < 0 ? text.length : found;
+    }
+    return Math.min(this.#nextQuote, this.#nextBackslash, this.#nextControl);
   }
 
   /** From `at` within a string of valid JSON to its closing quote. `at` must not be the second half of an escape. */
