@@ -12,8 +12,8 @@ const STALE_MS = 10_000;
 const FADE_MS = 500;
 /**
  * How far a report is believed worker by worker; for the rest it counts for its pool alone. It is a second old, and a prompt is often done in
- * less: who was busy then is likely free now, and fifty routers that all run to the one that was free make it the busiest. With 0.3
- * prompts wait a third less than with 1 and a tenth less than with 0 (`bench/simulation`, at two thirds of what the fleet can bear).
+ * less: who was busy then is likely free now, and fifty routers that all run to the one that was free make it the busiest. In
+ * `bench/simulation` prompts wait clearly longer with 1 and somewhat longer with 0; between 0.15 and 0.5 there is little to choose.
  */
 const SHARPNESS = 0.3;
 /** All records, not only changed ones, are read so often: a server may have been replaced by another without a word. */
