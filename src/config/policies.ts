@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { PolicyName } from "./types.ts";
 import { wantedOneOf } from "./wanted.ts";
 
 export const POLICY_NAMES = [
@@ -8,9 +9,9 @@ export const POLICY_NAMES = [
   "least-load",
   "prefix-aware",
   "consistent-hash",
-] as const;
+] as const satisfies readonly PolicyName[];
 
-export type PolicyName = (typeof POLICY_NAMES)[number];
+export type { PolicyName } from "./types.ts";
 
 /** How the routers people come from spell the same policies (contract section 1). */
 const FOREIGN: Readonly<Record<string, PolicyName>> = {

@@ -1,10 +1,10 @@
 import * as v from "valibot";
 import { aList, mapping } from "./mapping.ts";
-import type { PolicyName } from "./policies.ts";
 import { label, text } from "./scalars.ts";
 import * as section from "./sections.ts";
+import type { PolicyName, RouterConfig } from "./types.ts";
 import { wanted, wantedOneOf } from "./wanted.ts";
-import { type WorkerEntry, workerSchema } from "./worker.ts";
+import { type workerObject, workerSchema } from "./worker.ts";
 
 export const ENGINES = ["sglang", "vllm", "trtllm", "openai"] as const;
 export const CONNECTORS = ["nixl", "nixl-push", "mooncake"] as const;
@@ -61,33 +61,38 @@ export type ConfigEntry = v.InferOutput<typeof configSchema>;
 type ModelEntry = ConfigEntry["models"][number];
 export type PoolEntry = ModelEntry["pools"][number];
 
-/**
- * One engine. `url` is normalised (no trailing slash, base path kept, IPv6 in brackets) and may start with `dns+`, which the
- * fleet expands. `name` is unique over the whole configuration. `bootstrapHost` is the url's host unless configured.
- */
-export type WorkerConfig = WorkerEntry & { name: string };
+export type {
+  BreakerConfig,
+  ClientKeyConfig,
+  HealthConfig,
+  LimitsConfig,
+  ModelConfig,
+  PoolConfig,
+  RegionConfig,
+  RetriesConfig,
+  RouterConfig,
+  TimeoutsConfig,
+  WorkerConfig,
+} from "./types.ts";
 
-/** One KV domain. `connector` is present exactly for engine vllm. */
-export type PoolConfig = Omit<PoolEntry, "name" | "prefill" | "decode" | "workers"> & {
+type NamedWorker = v.InferOutput<typeof workerObject> & { name: string };
+type NamedPool = Omit<PoolEntry, "name" | "prefill" | "decode" | "workers"> & {
   name: string;
-  prefill: WorkerConfig[];
-  decode: WorkerConfig[];
-  workers: WorkerConfig[];
+  prefill: NamedWorker[];
+  decode: NamedWorker[];
+  workers: NamedWorker[];
 };
-
-export type ModelConfig = Omit<ModelEntry, "pools"> & { pools: PoolConfig[] };
-
-/** A checked configuration with every default filled in. It holds no secret: keys are names of environment variables. */
-export type RouterConfig = Omit<ConfigEntry, "models" | "policy"> & {
-  models: ModelConfig[];
-  /** `decode` is also the policy of aggregated workers. */
+type Completed = Omit<ConfigEntry, "models" | "policy"> & {
+  models: (Omit<ModelEntry, "pools"> & { pools: NamedPool[] })[];
   policy: { prefill: PolicyName; decode: PolicyName };
 };
 
-export type RegionConfig = RouterConfig["regions"][number];
-export type TimeoutsConfig = RouterConfig["timeouts"];
-export type LimitsConfig = RouterConfig["limits"];
-export type RetriesConfig = RouterConfig["retries"];
-export type BreakerConfig = RouterConfig["breaker"];
-export type HealthConfig = RouterConfig["health"];
-export type ClientKeyConfig = NonNullable<RouterConfig["auth"]["clientKeys"]>[number];
+/** Does not compile when the schema and the types in words part ways, in either direction, a missing key included. */
+type Keys<T> = T extends readonly (infer Item)[]
+  ? Keys<Item>
+  : T extends object
+    ? { [K in keyof T]-?: Keys<NonNullable<T[K]>> }
+    : T;
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
+const sameTypes: Same<Keys<Completed>, Keys<RouterConfig>> & Same<Completed, RouterConfig> = true;
+void sameTypes;

@@ -73,4 +73,4 @@ const workerText = v.pipe(
 /** One engine as written: a URL, or an object with one. Comes out as an object with every default but the name. */
 export const workerSchema = v.lazy((input) => (typeof input === "string" ? workerText : workerObject));
 
-export type WorkerEntry = v.InferOutput<typeof workerObject>;
+export type { WorkerEntry } from "./types.ts";

@@ -12,7 +12,7 @@ const KEPT_FAILED = 64;
  * somebody looks.
  */
 export class Recent {
-  readonly minutes = new Minutes();
+  readonly minutes: Minutes = new Minutes();
   readonly #running = new Set<RequestRecord>();
   readonly #finished: Ring;
   readonly #failed = new Ring(KEPT_FAILED);
