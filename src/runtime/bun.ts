@@ -1,6 +1,7 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
 import { bunStream } from "./bun-stream.ts";
+import { unpacked } from "./bun-unpack.ts";
 import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAddress, tendByTimer } from "./server.ts";
@@ -10,10 +11,19 @@ export * from "../index.ts";
 /** Bun's own limits are off: silence, prompts of minutes and many streams are what a router is for; its deadlines are our own. */
 export const bunTransport: Transport = {
   fetch(url, { method, headers, body, signal, fresh }) {
-    const init = { method, headers, body, signal, timeout: false, proxy: false, redirect: "manual" } as RequestInit;
+    const init = {
+      method,
+      headers,
+      body,
+      signal,
+      timeout: false,
+      proxy: false,
+      redirect: "manual",
+      decompress: false,
+    } as RequestInit;
     // Takes no connection from Bun's pool, and gives none back.
     if (fresh === true) init.keepalive = false;
-    return fetch(url, init);
+    return fetch(url, init).then(unpacked);
   },
   connects: connectsTo,
 };

@@ -1,0 +1,26 @@
+/** Content codings (RFC 9110 section 8.4.1) by the names that Bun's `DecompressionStream` has for them; the web standard's types know two of them only. */
+const FORMATS: Readonly<Record<string, string>> = {
+  gzip: "gzip",
+  "x-gzip": "gzip",
+  deflate: "deflate",
+  br: "brotli",
+  zstd: "zstd",
+};
+
+/**
+ * An answer that came compressed although `identity` was asked for, as a stream that is unpacked only as it is read. Bun's own unpacking takes
+ * whatever the socket holds at once: 1 MiB on the wire may be 1 GiB in memory before anybody has read a byte. `content-encoding` stays among
+ * the headers, as it does on the other runtimes, and tells readers that `content-length` is not the text's. An unknown coding is left alone.
+ */
+export function unpacked(response: Response): Response {
+  const encodings = response.headers.get("content-encoding");
+  if (encodings === null || response.body === null) return response;
+  let body: ReadableStream<Uint8Array<ArrayBuffer>> = response.body;
+  for (const encoding of encodings.toLowerCase().split(",").reverse()) {
+    const format = FORMATS[encoding.trim()];
+    if (format === undefined) return response;
+    body = body.pipeThrough(new DecompressionStream(format as CompressionFormat));
+  }
+  const { status, statusText, headers } = response;
+  return new Response(body, { status, statusText, headers });
+}
