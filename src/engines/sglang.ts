@@ -1,4 +1,5 @@
 import type { Failure } from "../errors/failure.ts";
+import { rawValue } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
@@ -51,19 +52,17 @@ class SglangPlan implements SplitPlan {
   readonly early: EngineOutput;
   readonly #request: GenerationRequest;
   readonly #bootstrap: Bootstrap;
+  /** Decode's body where it is prefill's too. */
+  #same: string | undefined;
 
   constructor(request: GenerationRequest, target: LegTarget) {
     const { bootstrap, params } = bootstrapFor(request, target);
     this.#request = request;
     this.#bootstrap = bootstrap;
     this.early = { disaggregatedParams: params };
-    this.prefill = {
-      path: request.path,
-      body: splice(request.doc, {
-        drop: prefillDrops,
-        set: { model: engineModelOf(request), stream: "false", ...bootstrap },
-      }),
-    };
+    // Then both legs are sent the same text, made and flattened once: of 64 KB the second one cost 25 µs.
+    if (isUnstreamed(request.doc)) this.#same = this.#decodeBody();
+    this.prefill = { path: request.path, body: this.#same ?? this.#prefillBody() };
   }
 
   judge(answer: EngineAnswer): PrefillOutput {
@@ -76,15 +75,37 @@ class SglangPlan implements SplitPlan {
   }
 
   decode(): LegRequest {
-    const request = this.#request;
-    return {
-      path: request.path,
-      body: splice(request.doc, {
-        drop: ownedMembers,
-        set: { model: engineModelOf(request), ...this.#bootstrap },
-      }),
-    };
+    const body = this.#same ?? this.#decodeBody();
+    // The plan outlives the leg, and a prompt must not stay in memory for as long as its answer takes.
+    this.#same = undefined;
+    return { path: this.#request.path, body };
   }
+
+  #prefillBody(): string {
+    const request = this.#request;
+    return splice(request.doc, {
+      drop: prefillDrops,
+      set: { model: engineModelOf(request), stream: "false", ...this.#bootstrap },
+    });
+  }
+
+  #decodeBody(): string {
+    const request = this.#request;
+    return splice(request.doc, {
+      drop: ownedMembers,
+      set: { model: engineModelOf(request), ...this.#bootstrap },
+    });
+  }
+}
+
+/** The client's own words are those that prefill is to be sent: `"stream": false`, once, and no `stream_options`. */
+function isUnstreamed(doc: JsonObject): boolean {
+  let said = 0;
+  for (const { key } of doc.members) {
+    if (key === "stream_options") return false;
+    if (key === "stream") said++;
+  }
+  return said === 1 && rawValue(doc, "stream") === "false";
 }
 
 /** One room for one prompt; for a batch lists of equal length with a room of its own for each (wire: SGLang, batches). */

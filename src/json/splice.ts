@@ -9,6 +9,9 @@ export interface Edits {
   set?: Readonly<Record<string, string | undefined>>;
 }
 
+/** A key that needs no escapes; most are the router's own words. */
+const PLAIN_KEY = /^[\w-]+$/;
+
 /**
  * The text of an object with members dropped, replaced or appended; every other byte stays as it came (contract section 8).
  *
@@ -53,7 +56,7 @@ export function splice(doc: JsonObject, { drop, set }: Edits): string {
   for (const key in set) {
     const raw = rawFor(set, key);
     if (raw === undefined || (findMember(doc, key) !== undefined && !isIn(drop, key))) continue;
-    out += `${kept ? "," : ""}${JSON.stringify(key)}:${raw}`;
+    out += `${kept ? "," : ""}${PLAIN_KEY.test(key) ? `"${key}"` : JSON.stringify(key)}:${raw}`;
     kept = true;
   }
   return out + text.slice(end);

@@ -156,7 +156,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
 }
 
 function choiceInput(api: Api, doc: JsonObject, headers: Headers): ChoiceInput {
-  const prompt = () => PROMPT_MEMBERS[api].map((key) => rawValue(doc, key) ?? "").join("");
+  // Joined by `+`: one member's text, the usual case, is then a view of the body and no copy of it.
+  const prompt = () => PROMPT_MEMBERS[api].reduce((text, key) => text + (rawValue(doc, key) ?? ""), "");
   let characters = 0;
   for (const { key, valueStart, valueEnd } of doc.members)
     if (PROMPT_MEMBERS[api].includes(key)) characters += valueEnd - valueStart;

@@ -27,6 +27,28 @@ describe("SGLang legs", () => {
     expect(decode.path).toBe(prefill.path);
   });
 
+  test.each(['{"model":"m","stream":false,"messages":[]}', '{"\\u0073tream" : false,"model":"m"}'])(
+    "a request that says itself that it is unstreamed is sent to both legs in the same words: %s",
+    (body) => {
+      const { plan, prefill, decode, handoff } = legs(body);
+      expect(prefill.body).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
+      expect(decode.body).toBe(prefill.body);
+      expect(plan.decode(handoff).body).toBe(prefill.body);
+    },
+  );
+
+  test("with stream_options, or with more than one stream, prefill's body is its own", () => {
+    for (const body of [
+      '{"stream":false,"stream_options":null}',
+      '{"stream":null,"stream":false}',
+      '{"stream":null}',
+    ]) {
+      const { prefill, decode } = legs(body);
+      expect(prefill.body).toStartWith('{"stream":false,"bootstrap_host"');
+      expect(decode.body).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
+    }
+  });
+
   test("stream: false is appended where the client sent no stream", () => {
     const { prefill, decode } = legs('{"model":"m","messages":[]}');
     expect(prefill.body).toStartWith('{"model":"m","messages":[],"stream":false,"bootstrap_host"');
