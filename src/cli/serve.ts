@@ -1,4 +1,5 @@
 import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
+import { startHttpThread } from "../runtime/bun-http-thread.ts";
 import type { RouterServer } from "../runtime/server.ts";
 import { watchFile } from "../runtime/watch-file.ts";
 import { BatchedSink } from "../telemetry/batched-sink.ts";
@@ -18,7 +19,10 @@ const EXIT_NO_PORT = 1;
 
 /** Runs the router until a signal. Resolves with the exit code: 0 after a clean SIGTERM, 1 when the address cannot be listened on. */
 export async function runServe({ args, env, output }: CommandContext & { args: ServeArguments }): Promise<number> {
-  if ("Bun" in globalThis) raiseConnectionCap();
+  if ("Bun" in globalThis) {
+    raiseConnectionCap();
+    await startHttpThread();
+  }
   const { config, secrets, warnings } = await loadServeConfig(args, env);
   const sink = new BatchedSink((text) => process.stdout.write(text));
   const flushing = setInterval(() => sink.flush(), FLUSH_MS);
