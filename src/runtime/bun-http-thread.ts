@@ -18,10 +18,13 @@ export async function startHttpThread(): Promise<void> {
   try {
     const { dlopen, ptr } = await import("bun:ffi");
     const { symbols, close } = dlopen("libc.so.6", {
+      sched_getscheduler: { args: ["i32"], returns: "i32" },
       sched_setscheduler: { args: ["i32", "i32", "ptr"], returns: "i32" },
     });
+    // Whoever started the process under another policy has chosen it for all its threads.
+    if (symbols.sched_getscheduler(0) !== SCHED_OTHER) return close();
     const noPriority = new Int32Array(1);
-    if (symbols.sched_setscheduler(0, SCHED_BATCH, ptr(noPriority)) !== 0) return;
+    if (symbols.sched_setscheduler(0, SCHED_BATCH, ptr(noPriority)) !== 0) return close();
     let nobody: Promise<unknown>;
     try {
       nobody = fetch("http://localhost/", { unix: "/dev/null" });
