@@ -2,6 +2,7 @@ import { ClientGone, Failure } from "../errors/failure.ts";
 import type { PrefillOutcome, PrefillTail } from "../prefill/task.ts";
 import type { EventMeaning } from "../sse/api.ts";
 import { SseFramer } from "../sse/framer.ts";
+import { outline } from "../sse/outline.ts";
 import { parseEvent } from "../sse/parse-event.ts";
 import { sequenceAfter } from "../sse/sequence.ts";
 import { eventSpans } from "../sse/split.ts";
@@ -13,6 +14,7 @@ import { HeldEvents } from "./held-events.ts";
 import { lastEvent } from "./last-event.ts";
 import { concat, Outbox } from "./outbox.ts";
 import type { RelayOptions } from "./ports.ts";
+import { SettleWait } from "./settle-wait.ts";
 import { Silence } from "./silence.ts";
 
 export type { RelayObserver, RelayOptions } from "./ports.ts";
@@ -47,14 +49,14 @@ export class DecodeRelay {
   readonly #out = new Outbox();
   #tail: PrefillTail | undefined;
   #commit: { resolve: () => void; reject: (error: unknown) => void } | undefined;
-  #settleSince = 0;
-  #stopSettle: (() => void) | undefined;
+  readonly #settleWait: SettleWait;
   #unsubscribe: (() => void) | undefined;
 
   constructor(options: RelayOptions) {
     this.#o = options;
     this.#stream = new StreamState(options.choices);
     this.#silence = new Silence(options.clock, options.limits.idleMs, () => this.#silent());
+    this.#settleWait = new SettleWait(options.clock, (ms, settled) => options.observer.settleWaited(ms, settled));
     this.#tail = options.tail;
   }
 
@@ -172,13 +174,13 @@ export class DecodeRelay {
 
   #block(block: Uint8Array): void {
     const { api } = this.#o;
-    const text = latin1.decode(block);
     // A status that was committed without an answer: the first one has to be noticed.
-    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(text)) {
+    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outline(block))) {
       this.#pass(block);
       return;
     }
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
+    const text = latin1.decode(block);
     let passing = 0;
     for (const { start, end } of eventSpans(block)) {
       if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(text.slice(start, end))) continue;
@@ -258,19 +260,14 @@ export class DecodeRelay {
       return;
     }
     this.#state = "settling";
-    this.#settleSince = this.#o.clock.now();
-    if (needed) return;
-    this.#stopSettle = this.#o.clock.after(limits.settleMs, () => {
-      if (this.#state !== "settling") return;
-      this.#o.observer.settleWaited(this.#o.clock.now() - this.#settleSince, false);
+    this.#settleWait.begin(needed ? undefined : limits.settleMs, () => {
       this.#release();
       this.#advance();
     });
   }
 
   #release(): void {
-    this.#stopSettle?.();
-    this.#stopSettle = undefined;
+    this.#settleWait.stop();
     this.#state = "released";
     this.#flushHeld();
     this.#resolveCommit();
@@ -302,7 +299,7 @@ export class DecodeRelay {
 
   #afterSettling(): void {
     if (this.#state === "settling") {
-      this.#o.observer.settleWaited(this.#o.clock.now() - this.#settleSince, true);
+      this.#settleWait.settled();
       this.#release();
     } else if (this.#state === "holding" && this.#contentSeen) this.#commitNow();
     this.#advance();
@@ -412,7 +409,7 @@ export class DecodeRelay {
 
   #letGo(): void {
     this.#silence.stop();
-    this.#stopSettle?.();
+    this.#settleWait.stop();
     this.#unsubscribe?.();
   }
 }

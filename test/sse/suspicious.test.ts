@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Api, streamApis } from "../../src/sse/api.ts";
 import { mentionsUsage } from "../../src/sse/json-marks.ts";
+import { outline } from "../../src/sse/outline.ts";
 import { parseEvent } from "../../src/sse/parse-event.ts";
 import { eventSpans } from "../../src/sse/split.ts";
 import { StreamState } from "../../src/sse/stream-state.ts";
@@ -9,6 +10,8 @@ import { bytesOf, latin1Of } from "./streams.ts";
 import { eventsOf, valuesByApi } from "./values.ts";
 
 const apis: Api[] = ["chat", "completions", "generate", "responses", "messages"];
+/** Nothing of its own, but long enough that the block it ends gets an outline. */
+const PADDING = `data: {"x":"${"t".repeat(4_096)}"}\n\n`;
 const prefixes = fc.constantFrom("", "\uFEFF", "\n", 'data: {"choices":[]}\n\n', ": c\n\n", "event: x\rdata: {}\r\r");
 
 describe("suspicious", () => {
@@ -36,6 +39,7 @@ describe("suspicious", () => {
             if (mark) marked++;
             else plain++;
             if (mark) expect(api.suspicious(latin1)).toBe(true);
+            if (mark) expect(api.suspicious(outline(bytesOf(prefix + events.join("") + PADDING)))).toBe(true);
             if (usage) expect(mentionsUsage(latin1)).toBe(true);
           },
         ),

@@ -14,6 +14,10 @@ const texts = fc.constantFrom(
   "日本語",
   "response.completed",
   "message_stop",
+  // Long enough to be left out of an outline.
+  `error: ${"t".repeat(600)}`,
+  '"finish_reason":"stop" '.repeat(30),
+  "\\".repeat(601),
 );
 const reasons = fc.oneof(
   fc.constant(null),
