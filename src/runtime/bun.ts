@@ -1,5 +1,6 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { collectAfterCrowds } from "./bun-heap.ts";
 import { bunStream } from "./bun-stream.ts";
 import { unpacked } from "./bun-unpack.ts";
 import { openRedisStore } from "./redis-store.ts";
@@ -82,12 +83,14 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
     fetch: (request) => router.fetch(request.url.charCodeAt(0) === SLASH ? withHost(request) : request),
   });
   const stopTending = tendByTimer(router);
+  const stopCollecting = collectAfterCrowds(router.active);
   return {
     router,
     hostname: server.hostname ?? host,
     port: server.port ?? port,
     async stop(ms) {
       stopTending();
+      stopCollecting();
       await atMost(server.stop(), ms);
       await server.stop(true);
     },
