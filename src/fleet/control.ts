@@ -78,6 +78,7 @@ export class FleetControl {
             fleet,
             clock,
             act: (pool, mark) => this.#obey(pool, mark),
+            onExchange: (answered) => telemetry.metrics.storeExchange(answered),
             onReach: (reached, reason) => log.event(reached ? "info" : "warn", "store", { reached, reason }),
           });
     this.#followNames(config, options.secrets);

@@ -37,6 +37,8 @@ export interface SharedStateOptions {
   sketch: PrefixSketch;
   /** Another router's operator has done something to a worker. May throw: then the mark has no effect here. */
   act(pool: Pool, mark: Mark): void;
+  /** Each exchange, as it ends: the store has answered, or it has not. */
+  onExchange?(answered: boolean): void;
   /** The store can be reached again, or no longer; told when it changes. */
   onReach?(reached: boolean, why: string | undefined): void;
 }
@@ -171,6 +173,7 @@ export class SharedState {
   }
 
   #reach(reached: boolean, why: string | undefined): void {
+    this.#o.onExchange?.(reached);
     if (this.#reached === reached) return;
     const first = this.#reached === undefined;
     this.#reached = reached;

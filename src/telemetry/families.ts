@@ -108,6 +108,7 @@ export function createAxes(models: readonly string[]) {
     choice: new Axis("reason", [], "other", REASON_ROOM),
     breaker: new Axis("state", ["closed", "half-open", "open"]),
     probe: new Axis("result", ["ok", "failed", "timeout", "unreachable"]),
+    exchange: new Axis("result", ["ok"], "failed"),
   };
 }
 
@@ -159,6 +160,7 @@ export function createCounters(registry: Registry, axes: Axes) {
       ),
     ),
     probes: registry.add(new WorkerCounter(METRIC.probes, "Health probes.", axes.probe)),
+    storeExchanges: counter(METRIC.storeExchanges, "Exchanges with the store that routers share.", axes.exchange),
     policyChoices: counter(
       METRIC.policyChoices,
       "Workers chosen, by policy and its reason.",

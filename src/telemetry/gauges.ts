@@ -7,6 +7,8 @@ export interface GaugeSources {
   startedAt: number;
   inProgress: () => number;
   drainsOpen: () => number;
+  /** Whether the last exchange with the shared store went well; undefined: there has been none. */
+  storeReached: () => boolean | undefined;
   spans: () => { exported: number; dropped: number };
   /** One snapshot per scrape, so that all gauges of a page tell of the same moment. */
   fleet: () => FleetSnapshot;
@@ -29,6 +31,12 @@ export function registerGauges(registry: Registry, sources: GaugeSources): void 
   single(METRIC.requestsInProgress, "Requests that have begun and not ended.", sources.inProgress);
   single(METRIC.queueLength, "Requests waiting for a place.", () => sources.fleet().queueLength);
   single(METRIC.drainsOpen, "Prefill tails being read in the background.", sources.drainsOpen);
+  registry.add(
+    new Gauge(METRIC.storeReached, "1 = the last exchange with the shared store went well.", (emit) => {
+      const reached = sources.storeReached();
+      if (reached !== undefined) emit(reached ? 1 : 0);
+    }),
+  );
   perWorker(METRIC.workerInFlight, "Legs a worker is serving.", (worker) => worker.inFlight);
   perWorker(METRIC.workerQueuedTokens, "Estimated prompt tokens of those legs.", (worker) => worker.queuedTokens);
   perWorker(METRIC.workerHealthy, "1 = its probes succeed.", (worker) => (worker.healthy ? 1 : 0));

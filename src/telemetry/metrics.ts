@@ -30,6 +30,7 @@ export class Metrics {
   readonly #counters: ReturnType<typeof createCounters>;
   readonly #histograms: ReturnType<typeof createHistograms>;
   #drainsOpen = 0;
+  #storeReached: boolean | undefined;
   #fleet: () => FleetSnapshot = emptyFleet;
   #snapshot: FleetSnapshot = emptyFleet();
 
@@ -40,6 +41,7 @@ export class Metrics {
     registerGauges(this.#registry, {
       ...options,
       drainsOpen: () => this.#drainsOpen,
+      storeReached: () => this.#storeReached,
       fleet: () => this.#snapshot,
     });
   }
@@ -145,6 +147,12 @@ export class Metrics {
 
   probe(worker: string, result: "ok" | "failed" | "timeout" | "unreachable"): void {
     this.#counters.probes.add(worker, result);
+  }
+
+  /** One exchange of one pool with the store that routers share has ended. */
+  storeExchange(well: boolean): void {
+    this.#storeReached = well;
+    this.#counters.storeExchanges.add(this.#axes.exchange.index(well ? "ok" : "failed"), 1);
   }
 
   /** A release request went out for a hand-off that nobody would use (contract section 6). */

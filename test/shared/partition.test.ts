@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import type { PrefillRouter } from "../../src/create-router.ts";
+import { METRIC } from "../../src/telemetry/names.ts";
 import { call } from "../fleet/house.ts";
 import { settled } from "../manual-clock.ts";
 import { AT, ask, finish, type Told, World } from "../regions/world.ts";
+import { sampleOf } from "../telemetry/hand-made.ts";
 import { seeded } from "../workers/fixtures.ts";
 import { Link, type LinkState, memoryOn } from "./links.ts";
 
@@ -80,6 +82,11 @@ class Stage {
   }
 }
 
+/** What a router's own metrics say of the store. */
+function storeReached(router: PrefillRouter): number {
+  return sampleOf(router.telemetry.metrics.render(), METRIC.storeReached);
+}
+
 const drain = (router: PrefillRouter, name: string) => call(router, "POST", `/workers/${name}/drain`);
 
 describe("routers cut from the store, and so from each other", () => {
@@ -100,12 +107,16 @@ describe("routers cut from the store, and so from each other", () => {
       for (let n = 0; n < 5; n++) routers[2]!.services.fleet.worker("p1-us-east")!.failed(stage.world.clock.now());
       await stage.pass(15_000);
       // Nobody can know what nobody could say.
-      if (state === "refused" || state === "silent") expect(new Set(stage.views()).size).toBe(3);
+      if (state === "refused" || state === "silent") {
+        expect(new Set(stage.views()).size).toBe(3);
+        expect(routers.map(storeReached)).toEqual([0, 0, 1]);
+      }
       for (const link of links) link.state = "up";
       expect(await stage.secondsToAgree(5_000)).toBeLessThanOrEqual(5);
       for (const name of ["p1-eu-west", "d1-us-east", "d2-eu-central"])
         expect(stage.views()[0]).toContain(`${name} draining`);
       expect(stage.views()[0]).not.toContain("p2-ap-south");
+      expect(routers.map(storeReached)).toEqual([1, 1, 1]);
       await stage.settle();
     },
     60_000,

@@ -86,6 +86,7 @@ function observedLabels(): Map<string, Set<string>> {
   metrics.retry("reset", "prefill");
   metrics.breakerChange("p0", "open");
   metrics.probe("p0", "ok");
+  metrics.storeExchange(true);
   metrics.policyChoice("prefix-aware", "prefill", "prefix");
   const labels = new Map<string, Set<string>>();
   for (const sample of readExposition(metrics.render()).samples) {

@@ -170,6 +170,8 @@ describe("events off the record", () => {
     metrics.settleWait(250);
     metrics.completedByRouter("silence");
     metrics.droppedAfterFinish();
+    expect(metrics.render()).not.toContain(`\n${METRIC.storeReached} `);
+    for (const well of [true, false, false]) metrics.storeExchange(well);
     metrics.policyChoice("prefix-aware", "prefill", "prefix");
     metrics.prefixHit(512);
     metrics.rejected("not_found");
@@ -186,6 +188,9 @@ describe("events off the record", () => {
     expect(sampleOf(page, `${METRIC.settleWait}_sum`)).toBe(0.25);
     expect(sampleOf(page, METRIC.completedByRouter, { reason: "silence" })).toBe(1);
     expect(sampleOf(page, METRIC.droppedAfterFinish)).toBe(1);
+    expect(sampleOf(page, METRIC.storeExchanges, { result: "ok" })).toBe(1);
+    expect(sampleOf(page, METRIC.storeExchanges, { result: "failed" })).toBe(2);
+    expect(sampleOf(page, METRIC.storeReached)).toBe(0);
     const choice = { policy: "prefix-aware", role: "prefill", reason: "prefix" };
     expect(sampleOf(page, METRIC.policyChoices, choice)).toBe(1);
     expect(sampleOf(page, METRIC.prefixHits)).toBe(1);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createBunRouter, serveBun } from "../../src/runtime/bun.ts";
 import type { RouterServer } from "../../src/runtime/server.ts";
+import { MemoryStore } from "../../src/shared/memory-store.ts";
 import { METRIC } from "../../src/telemetry/names.ts";
 import type { OtlpSpan } from "../../src/telemetry/spans.ts";
 import { type Exchange, ScriptedEngine, type Wire } from "../faults/engine.ts";
@@ -108,6 +109,7 @@ describe("every metric is fed on the real path", () => {
         log: { level: "silent" },
       },
       env: { ADMIN },
+      store: new MemoryStore(),
     });
     server = serveBun(router);
     await drive();
