@@ -2,7 +2,7 @@ import { ClientGone, Failure } from "../errors/failure.ts";
 import type { PrefillOutcome, PrefillTail } from "../prefill/task.ts";
 import type { EventMeaning } from "../sse/api.ts";
 import { SseFramer } from "../sse/framer.ts";
-import { outline } from "../sse/outline.ts";
+import { eventOutlines, outline } from "../sse/outline.ts";
 import { parseEvent } from "../sse/parse-event.ts";
 import { sequenceAfter } from "../sse/sequence.ts";
 import { eventSpans } from "../sse/split.ts";
@@ -180,10 +180,11 @@ export class DecodeRelay {
       return;
     }
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
-    const text = latin1.decode(block);
+    const spans = eventSpans(block);
+    const outlineOf = eventOutlines(block, spans.length);
     let passing = 0;
-    for (const { start, end } of eventSpans(block)) {
-      if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(text.slice(start, end))) continue;
+    for (const { start, end } of spans) {
+      if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outlineOf(start, end))) continue;
       if (passing < start) this.#pass(block.subarray(passing, start));
       passing = end;
       this.#event(start === 0 && end === block.length ? block : block.subarray(start, end));

@@ -1,6 +1,7 @@
 type Taker = (bytes: Uint8Array | undefined) => void;
 
 const NO_BYTES = new Uint8Array(0);
+const LARGE_BLOCK = 16_384;
 
 /** What is ready for the client, and the client that waits for it. Blocks that are ready together go out together. */
 export class Outbox {
@@ -26,10 +27,15 @@ export class Outbox {
     this.#blocks.length = 0;
   }
 
-  /** All that is ready, as one block. */
+  /** All that is ready, as one block; a large one alone, since a copy of it costs more than a write of its own. */
   take(): Uint8Array {
-    const bytes = this.#blocks.length === 1 ? this.#blocks[0]! : concat(this.#blocks);
-    this.#blocks.length = 0;
+    let bytes = this.#blocks[0]!;
+    if (this.#blocks.length > 1 && bytes.length >= LARGE_BLOCK) {
+      this.#blocks.shift();
+    } else {
+      if (this.#blocks.length > 1) bytes = concat(this.#blocks);
+      this.#blocks.length = 0;
+    }
     this.bytesOut += bytes.length;
     this.blocksOut++;
     return bytes;

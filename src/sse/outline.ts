@@ -5,11 +5,13 @@ const CR = 13;
 
 /** From this size on an outline is cheaper than the whole text (bench/sse.ts). */
 const LONG_BLOCK = 4_096;
+/** From this size on, on the average, events of a block are made text one by one. */
+const LONG_EVENT = 1_024;
 /** A string of more bytes is cut to its beginning; what a mark needs of one (`"error: …`) stands there. */
 const LONG_STRING = 256;
 const KEPT = 16;
-/** Text full of escaped quotes has no outline worth the search. */
-const MOST_QUOTES = 64;
+/** Finding a quotation mark costs as much as searching some 64 bytes for marks: text with more of them has no outline that is worth it. */
+const BYTES_PER_QUOTE = 128;
 
 const latin1 = new TextDecoder("latin1");
 
@@ -24,22 +26,29 @@ export function outline(block: Uint8Array): string {
   return (block.length < LONG_BLOCK ? undefined : outlineOf(block)) ?? latin1.decode(block);
 }
 
+/** Outlines of the `count` events of a block. Where they are small, as most are, they are pieces of one text: dozens may stand in a block. */
+export function eventOutlines(block: Uint8Array, count: number): (start: number, end: number) => string {
+  if (block.length >= count * LONG_EVENT) return (start, end) => outline(block.subarray(start, end));
+  const text = latin1.decode(block);
+  return (start, end) => text.slice(start, end);
+}
+
 function outlineOf(block: Uint8Array): string | undefined {
   let text = "";
   let done = 0;
   let quotes = 0;
+  const most = block.length / BYTES_PER_QUOTE;
   let lineEnd = -1;
-  const carriageReturns = block.includes(CR);
+  if (block.includes(CR)) return undefined;
   for (let open = block.indexOf(QUOTE); open >= 0; ) {
-    if (carriageReturns) return undefined;
     if (lineEnd < open) {
       lineEnd = block.indexOf(LF, open);
       if (lineEnd < 0) lineEnd = block.length;
     }
     let close = block.indexOf(QUOTE, open + 1);
-    while (close >= 0 && isEscaped(block, close) && ++quotes <= MOST_QUOTES) close = block.indexOf(QUOTE, close + 1);
+    while (close >= 0 && isEscaped(block, close) && ++quotes <= most) close = block.indexOf(QUOTE, close + 1);
     quotes++;
-    if (close < 0 || close > lineEnd || quotes > MOST_QUOTES) return undefined;
+    if (close < 0 || close > lineEnd || quotes > most) return undefined;
     if (close - open > LONG_STRING) {
       text += latin1.decode(block.subarray(done, open + 1 + KEPT));
       done = close;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { outline } from "../../src/sse/outline.ts";
+import { eventOutlines, outline } from "../../src/sse/outline.ts";
 
 // That no mark is missed in an outline is tested where marks are: suspicious.test.ts.
 
@@ -16,6 +16,20 @@ describe("outline of a block", () => {
     const content = `say \\"yes\\" \\\\${LONG}\\"\\\\`;
     const events = `data: {"a":"${content}","b":1}\n\n`.repeat(3);
     expect(outline(encoder.encode(events))).toBe(events.replaceAll(content, content.slice(0, 16)));
+  });
+
+  test("the events of a block have outlines of their own, be they large or small", () => {
+    const large = `data: {"content":"${LONG}"}\n\n`;
+    const small = 'data: {"content":"tok"}\n\n';
+    for (const events of [[small, large, small], Array<string>(40).fill(small)]) {
+      const block = encoder.encode(events.join(""));
+      const outlineOf = eventOutlines(block, events.length);
+      let start = 0;
+      for (const event of events) {
+        expect(outlineOf(start, start + event.length)).toBe(event.replace(LONG, LONG.slice(0, 16)));
+        start += event.length;
+      }
+    }
   });
 
   test("a small block is itself, a character a byte", () => {
