@@ -1,7 +1,8 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * A running pair of real vLLM engines (NIXL) and an aggregated server of the same model, told by the environment:
+ * A running pair of real vLLM engines (NIXL) and an aggregated server of the same model, all three with `--enable-auto-tool-choice` and a
+ * `--tool-call-parser`, told by the environment:
  *
  * - `REAL_AGG`, `REAL_PREFILL`, `REAL_DECODE`: base URLs, by default ports 8600, 8601, 8602 of this machine
  * - `REAL_CONNECTOR`: `nixl` (default) or `nixl-push`; the latter needs prefill's `REAL_ENGINE_ID`, `REAL_KV_HOST` and `REAL_KV_PORT`
