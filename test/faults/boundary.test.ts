@@ -15,7 +15,7 @@ test.each([
   { settleMs: 300, lateFailure: "any" },
   { settleMs: 300, lateFailure: "definitive" },
 ] as const)(
-  "a tail that breaks in the tick of decode's end gives the whole answer or one error frame, never both ($settleMs ms, $lateFailure)",
+  "a tail that breaks in the tick of decode's end gives the whole answer or one failure, never both ($settleMs ms, $lateFailure)",
   async ({ settleMs, lateFailure }) => {
     const api = "chat";
     const events = answerEvents(api);
@@ -56,7 +56,8 @@ test.each([
               stream: true,
               mayEndWell: true,
               mayFail: lateFailure === "any",
-              as: "frame",
+              // A starved router may read decode's first piece and prefill's end together: nothing is committed then.
+              as: "either",
               codes: ["prefill_unreachable"],
               events,
               delivered: events.length,
@@ -70,9 +71,10 @@ test.each([
     } finally {
       await stopAll(server, [prefill, decode]);
     }
-    expect(endings.well + endings.frame).toBe(200);
+    const failed = endings.frame + endings.status;
+    expect(endings.well + failed).toBe(200);
     // With time to settle and every loss counting, a tail that breaks is always seen; without it decode's end is always first.
-    if (settleMs === 300 && lateFailure === "any") expect(endings.frame).toBeGreaterThan(150);
+    if (settleMs === 300 && lateFailure === "any") expect(failed).toBeGreaterThan(150);
     if (lateFailure === "definitive") expect(endings.well).toBe(200);
   },
 );
