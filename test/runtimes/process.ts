@@ -29,6 +29,7 @@ export class RouterProcess {
       // A proxy that is not there: requests to engines must not ask it.
       env: { PATH: `${BIN}:${PATH}`, HOME, NO_COLOR: "1", HTTP_PROXY: NO_PROXY, http_proxy: NO_PROXY, ...KEYS, ...env },
       stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
     });
     this.#child.stdout?.on("data", (bytes: Buffer) => {
       this.stdout += bytes;
@@ -60,9 +61,18 @@ export class RouterProcess {
   }
 
   async stop(): Promise<void> {
-    this.#child.kill("SIGKILL");
+    this.#killAll();
     await this.exited;
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** The whole group: `deno task` runs its command as a child, which would outlive it. */
+  #killAll(): void {
+    try {
+      process.kill(-this.#child.pid!, "SIGKILL");
+    } catch {
+      // All have ended already.
+    }
   }
 }
 
