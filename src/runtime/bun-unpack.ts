@@ -1,11 +1,11 @@
 /** Content codings (RFC 9110 section 8.4.1) by the names that Bun's `DecompressionStream` has for them; the web standard's types know two of them only. */
-const FORMATS: Readonly<Record<string, string>> = {
-  gzip: "gzip",
-  "x-gzip": "gzip",
-  deflate: "deflate",
-  br: "brotli",
-  zstd: "zstd",
-};
+const FORMATS: ReadonlyMap<string, string> = new Map([
+  ["gzip", "gzip"],
+  ["x-gzip", "gzip"],
+  ["deflate", "deflate"],
+  ["br", "brotli"],
+  ["zstd", "zstd"],
+]);
 
 /**
  * An answer that came compressed although `identity` was asked for, as a stream that is unpacked only as it is read. Bun's own unpacking takes
@@ -17,7 +17,7 @@ export function unpacked(response: Response): Response {
   if (encodings === null || response.body === null) return response;
   let body: ReadableStream<Uint8Array<ArrayBuffer>> = response.body;
   for (const encoding of encodings.toLowerCase().split(",").reverse()) {
-    const format = FORMATS[encoding.trim()];
+    const format = FORMATS.get(encoding.trim());
     if (format === undefined) return response;
     body = body.pipeThrough(new DecompressionStream(format as CompressionFormat));
   }

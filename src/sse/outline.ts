@@ -3,7 +3,7 @@ const BACKSLASH = 0x5c;
 const LF = 10;
 const CR = 13;
 
-/** From this size on an outline is cheaper than the whole text (bench/sse.ts). */
+/** From this size on an outline is cheaper than the whole text. */
 const LONG_BLOCK = 4_096;
 /** From this size on, on the average, events of a block are made text one by one. */
 const LONG_EVENT = 1_024;

@@ -26,8 +26,10 @@ describe("an answer that came compressed although nobody asked", () => {
   test("without a coding, or with one that nobody knows, it is the same response", () => {
     const plain = new Response(TEXT);
     expect(unpacked(plain)).toBe(plain);
-    const unknown = packed(new TextEncoder().encode(TEXT), "compress");
-    expect(unpacked(unknown)).toBe(unknown);
+    for (const coding of ["compress", "identity", "constructor"]) {
+      const unknown = packed(new TextEncoder().encode(TEXT), coding);
+      expect(unpacked(unknown)).toBe(unknown);
+    }
   });
 
   test("cut short, it is an error and no clean end", async () => {
