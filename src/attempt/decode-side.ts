@@ -1,5 +1,6 @@
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
+import type { AnswerHead } from "../legs/exchange.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
@@ -65,10 +66,9 @@ export class DecodeSide {
     const { call, services, wait, task } = this.#o;
     // Where both legs run at once, decode can only speak after prefill's success: that is when its limit begins.
     if (task === undefined || task.outcome?.ok === true) this.#limitFirstToken();
-    const response = await this.#open();
-    const type = response.headers.get("content-type") ?? "";
-    if (type.includes("json")) return await this.#answerWhole(response);
-    this.leg.attach(response);
+    const head = await this.#open();
+    const type = head.headers.get("content-type") ?? "";
+    if (type.includes("json")) return await this.#answerWhole(head);
     const { timeouts, limits, lateFailure } = services.config;
     const relay = new DecodeRelay({
       leg: this.leg,
@@ -96,7 +96,7 @@ export class DecodeSide {
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
     if (!services.config.log.prompts) call.forgetBody();
-    return { kind: "stream", source: relay, headers: passedHeaders(response.headers) };
+    return { kind: "stream", source: relay, headers: passedHeaders(head.headers) };
   }
 
   async buffered(): Promise<Answer> {
@@ -109,12 +109,12 @@ export class DecodeSide {
     if (this.#o.call.request.stream && this.relay?.contentSeen !== true) this.#limitFirstToken();
   }
 
-  async #answerWhole(response: Response): Promise<Answer> {
+  async #answerWhole(head: AnswerHead): Promise<Answer> {
     const { call, services, wait } = this.#o;
     const { api } = call.request;
     let text: string;
     try {
-      ({ text } = await wait.wait(this.leg.text(response, ANSWER_BYTES)));
+      ({ text } = await wait.wait(this.leg.text(head, ANSWER_BYTES)));
     } finally {
       this.#limitMet();
     }
@@ -128,12 +128,12 @@ export class DecodeSide {
         engine: fault,
       });
     }
-    if (!isWholeJson(response, text)) {
+    if (!isWholeJson(head, text)) {
       throw new Failure("decode_failed", {
         status: 502,
         stage: "decode",
         kind: "content",
-        message: response.headers.get("content-type")?.includes("event-stream")
+        message: head.headers.get("content-type")?.includes("event-stream")
           ? "The decode worker answered a buffered request with an event stream"
           : "The decode worker's answer is not JSON",
       });
@@ -147,7 +147,7 @@ export class DecodeSide {
     this.#o.ended(undefined);
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
-    return { kind: "buffered", body, contentType: "application/json", headers: passedHeaders(response.headers) };
+    return { kind: "buffered", body, contentType: "application/json", headers: passedHeaders(head.headers) };
   }
 
   /** A finished answer waits for an unsettled tail, at most `settleMs` (input logprobs: as long as prefill takes). */
@@ -189,22 +189,22 @@ export class DecodeSide {
     throw failure;
   }
 
-  async #open(): Promise<Response> {
+  async #open(): Promise<AnswerHead> {
     const { call, services, wait } = this.#o;
     call.record.decodeSentAt = services.clock.now();
-    let response: Response;
+    let head: AnswerHead;
     try {
-      response = await wait.wait(this.leg.open());
+      head = await wait.wait(this.leg.open());
     } catch (error) {
       this.refused = error instanceof Failure && error.kind === "refused";
       this.#limitMet();
       throw error;
     }
     call.record.decodeHeadersAt = services.clock.now();
-    if (response.status >= 200 && response.status < 300) return response;
+    if (head.status >= 200 && head.status < 300) return head;
     try {
-      const { text } = await wait.wait(this.leg.text(response, ERROR_BODY_BYTES));
-      throw statusFailure(response, text);
+      const { text } = await wait.wait(this.leg.text(head, ERROR_BODY_BYTES));
+      throw statusFailure(head, text);
     } finally {
       this.#limitMet();
     }
@@ -285,16 +285,16 @@ export class DecodeSide {
   }
 }
 
-function statusFailure(response: Response, text: string): Failure {
-  const redirected = response.status >= 300 && response.status < 400;
-  const fault = redirected ? undefined : engineFault(text, response.status);
+function statusFailure(head: AnswerHead, text: string): Failure {
+  const redirected = head.status >= 300 && head.status < 400;
+  const fault = redirected ? undefined : engineFault(text, head.status);
   return new Failure("decode_failed", {
-    status: response.status >= 400 ? response.status : 502,
+    status: head.status >= 400 ? head.status : 502,
     stage: "decode",
     kind: "status",
-    message: fault?.message ?? `The decode worker answered with status ${response.status}`,
+    message: fault?.message ?? `The decode worker answered with status ${head.status}`,
     ...(fault === undefined ? {} : { engine: fault }),
-    headers: passedHeaders(response.headers),
+    headers: passedHeaders(head.headers),
   });
 }
 

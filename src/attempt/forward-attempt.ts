@@ -3,6 +3,7 @@ import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
 import { jsonString } from "../json/text.ts";
+import type { AnswerHead } from "../legs/exchange.ts";
 import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
@@ -89,11 +90,11 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
 }
 
 async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer> {
-  const response = await leg.open();
-  const { text, truncated } = await leg.text(response, ANSWER_BYTES);
+  const head = await leg.open();
+  const { text, truncated } = await leg.text(head, ANSWER_BYTES);
   if (truncated) throw failed(502, "content", `The answer is larger than ${ANSWER_BYTES} bytes`);
-  const headers = passedHeaders(response.headers);
-  const { status } = response;
+  const headers = passedHeaders(head.headers);
+  const { status } = head;
   if (status < 200 || status >= 300) {
     const fault = engineFault(text, status);
     throw new Failure("decode_failed", {
@@ -105,13 +106,13 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
       headers,
     });
   }
-  const contentType = response.headers.get("content-type") ?? "application/json";
-  if (contentType.includes("json")) judge(response, text, headers);
+  const contentType = head.headers.get("content-type") ?? "application/json";
+  if (contentType.includes("json")) judge(head, text, headers);
   return { text: alias === undefined ? text : underName(text, alias), contentType, headers };
 }
 
 /** A 200 that is an error, or half an answer, is no answer. */
-function judge(response: Response, text: string, headers: PassedHeaders): void {
+function judge(head: AnswerHead, text: string, headers: PassedHeaders): void {
   const fault = bufferedFault(text, "completions");
   if (fault !== undefined) {
     throw new Failure("decode_failed", {
@@ -123,7 +124,7 @@ function judge(response: Response, text: string, headers: PassedHeaders): void {
       headers,
     });
   }
-  if (!isWholeJson(response, text)) throw failed(502, "content", "The worker's answer is not JSON");
+  if (!isWholeJson(head, text)) throw failed(502, "content", "The worker's answer is not JSON");
 }
 
 /** The answer's own `model`, where it has one, is what the client asked for (contract section 5, alias). */

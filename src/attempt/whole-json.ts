@@ -1,12 +1,13 @@
 import { scanValue } from "../json/scan.ts";
+import type { AnswerHead } from "../legs/exchange.ts";
 
 /**
  * A body of known length came whole, or its reading would have failed: then a look at its ends tells JSON from other things. One that ends
  * with its connection, or that a proxy in front of the engine has put into chunks, may be cut anywhere, and even there look like an object.
  */
-export function isWholeJson(response: Response, text: string): boolean {
+export function isWholeJson(head: AnswerHead, text: string): boolean {
   if (!looksWhole(text)) return false;
-  if (response.headers.has("content-length")) return true;
+  if (head.headers.has("content-length")) return true;
   try {
     scanValue(text.trim());
     return true;

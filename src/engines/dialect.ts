@@ -1,5 +1,6 @@
 import type { Failure } from "../errors/failure.ts";
 import type { JsonObject } from "../json/scan.ts";
+import type { AnswerHeaders } from "../legs/exchange.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
 
@@ -53,7 +54,7 @@ export interface LegRequest {
 /** An engine's complete answer to a prefill leg (`text` bounded by `tailBytes`; `truncated` when more came and was dropped). */
 export interface EngineAnswer {
   status: number;
-  headers: Headers;
+  headers: AnswerHeaders;
   text: string;
   truncated: boolean;
 }

@@ -2,14 +2,14 @@ import type { EngineAnswer } from "../engines/dialect.ts";
 import { Failure, type FaultKind } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { Preamble } from "../sse/preamble.ts";
-import { faultBeforeHeaders, type Transport } from "./transport.ts";
+import type { AnswerHead, Exchange, HeadListener } from "./exchange.ts";
+import { FetchExchange } from "./fetch-exchange.ts";
+import { faultBeforeHeaders, type SendRequest, type Transport } from "./transport.ts";
 
 const latin1 = new TextDecoder("latin1");
 
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
 export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown";
-
-type Step = { done: boolean; value?: Uint8Array | undefined };
 
 export interface LegOptions {
   role: "prefill" | "decode";
@@ -27,27 +27,29 @@ export interface LegOptions {
   background?: { run(task: Promise<unknown>): void };
 }
 
-/**
- * One HTTP request to one engine, from dispatch to the end of its answer, with a controller of its own: closing one leg never closes the
- * other. Closing does both, abort and `reader.cancel()`, since runtimes differ in which of them closes the socket.
- */
-export class Leg {
+/** What is under way: the head, one read, or the whole body as text. */
+type Pending = "head" | "chunk" | "text" | undefined;
+
+/** One HTTP request to one engine, from dispatch to the end of its answer. Closing one leg never closes the other. */
+export class Leg implements HeadListener {
   readonly role: "prefill" | "decode";
   readonly worker: string;
   readonly #options: LegOptions;
-  readonly #controller = new AbortController();
   #body: string;
-  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  #pending: Promise<unknown> | undefined;
+  #exchange: Exchange | undefined;
+  #pending: Pending;
+  #answers = false;
   // For `pull`: who gets the next bytes, and the two callbacks that are made once per leg.
   #take: ((chunk: Uint8Array | undefined) => void) | undefined;
   #fail: ((failure: Failure) => void) | undefined;
-  #onStep: ((step: Step) => void) | undefined;
+  #onChunk: ((chunk: Uint8Array | undefined) => void) | undefined;
   #onCut: ((error: unknown) => void) | undefined;
-  #headersSeen = false;
   #stopConnectWatch: (() => void) | undefined;
+  #accept: ((head: AnswerHead) => void) | undefined;
   #refuse: ((failure: Failure) => void) | undefined;
   #closedListeners: (() => void)[] | undefined;
+  /** Reads on when nobody else does. */
+  #aside: Aside | undefined;
   closed: CloseReason | undefined;
   /** The answer's own end was seen: nothing is left to close. */
   ended = false;
@@ -64,72 +66,80 @@ export class Leg {
   }
 
   /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
-  open(): Promise<Response> {
-    const { url, headers, transport, connectMs, clock, fresh } = this.#options;
-    const body = this.#body;
+  open(): Promise<AnswerHead> {
+    const { url, headers, transport, connectMs, fresh } = this.#options;
+    const request: SendRequest = { headers, body: this.#body, fresh: fresh === true, connectMs };
     this.#body = "";
-    let sent: Promise<Response>;
-    try {
-      const { signal } = this.#controller;
-      sent = transport.fetch(url, { method: "POST", headers, body, signal, fresh: fresh === true });
-    } catch (error) {
-      return Promise.reject(this.lost(faultBeforeHeaders(error), error));
-    }
-    this.#pending = sent;
-    if (connectMs > 0 && transport.connects !== undefined) {
-      this.#stopConnectWatch = clock.after(connectMs / 2, () => void this.#probeConnect());
-    }
     // One promise with a way out of its own: `Promise.race` and an async function around it cost 5 µs a leg more.
     return new Promise((resolve, reject) => {
+      this.#accept = resolve;
       this.#refuse = reject;
-      sent.then(
-        (response) => {
-          this.#opened();
-          resolve(response);
-        },
-        (error: unknown) => {
-          this.#opened();
-          reject(error instanceof Failure ? error : this.lost(faultBeforeHeaders(error), error));
-        },
-      );
+      this.#pending = "head";
+      try {
+        this.#exchange = transport.send?.(url, request, this) ?? this.#overFetch(url, request);
+      } catch (error) {
+        this.failed(error);
+      }
     });
   }
 
+  /** The transport's call: the answer's head is here. */
+  head(head: AnswerHead): void {
+    const accept = this.#accept;
+    this.#opened();
+    this.#answers = true;
+    accept?.(head);
+    this.#aside?.headSeen();
+  }
+
+  /** The transport's call: an error came in place of the head. */
+  failed(error: unknown): void {
+    const refuse = this.#refuse;
+    this.#opened();
+    refuse?.(error instanceof Failure ? error : this.lost(faultBeforeHeaders(error), error));
+    this.#aside?.over();
+  }
+
   #opened(): void {
-    this.#headersSeen = true;
+    this.#pending = undefined;
+    this.#accept = undefined;
     this.#refuse = undefined;
     this.#stopConnectWatch?.();
     this.#stopConnectWatch = undefined;
   }
 
-  /** Takes the body's only reader; `read()` goes through the leg, so that a lingering close knows what is still pending. */
-  attach(response: Response): void {
-    this.#reader = response.body?.getReader();
+  /** `fetch` cannot bound a connect: after half the time without a head, one bare connection tells whether anybody is there. */
+  #overFetch(url: string, request: SendRequest): Exchange {
+    const { transport, clock, connectMs } = this.#options;
+    if (connectMs > 0 && transport.connects !== undefined) {
+      this.#stopConnectWatch = clock.after(connectMs / 2, () => void this.#probeConnect());
+    }
+    return new FetchExchange(transport.fetch, url, request, this);
   }
 
   /**
    * Reads the next bytes of the answer and calls back: `undefined` at its clean end, a Failure of kind `cut` when it is cut. For the chunks
-   * of a stream, where each promise counts: there is none but the reader's own.
+   * of a stream, where each promise counts: there is none here.
    */
   pull(take: (chunk: Uint8Array | undefined) => void, fail: (failure: Failure) => void): void {
     this.#take = take;
     this.#fail = fail;
-    if (this.#reader === undefined) {
-      this.ended = true;
-      queueMicrotask(() => take(undefined));
-      return;
-    }
-    const step = this.#reader.read();
-    this.#pending = step;
-    this.#onStep ??= ({ done, value }) => {
-      if (done) this.#end();
-      this.#take!(done ? undefined : value);
+    this.#onChunk ??= (chunk) => {
+      this.#pending = undefined;
+      if (chunk === undefined) this.#end();
+      this.#take!(chunk);
+      this.#aside?.seen(chunk);
     };
     this.#onCut ??= (error) => {
+      this.#pending = undefined;
       this.#end();
       this.#fail!(this.lost("cut", error));
+      this.#aside?.over();
     };
-    step.then(this.#onStep, this.#onCut);
+    // The reader aside has asked already: what it has asked for is now this caller's.
+    if (this.#pending === "chunk") return;
+    this.#pending = "chunk";
+    this.#exchange!.read(this.#onChunk, this.#onCut);
   }
 
   /** The next bytes of the answer, `undefined` at its clean end. Rejects with a Failure of kind `cut`. */
@@ -139,30 +149,28 @@ export class Leg {
 
   /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped, and so are comments before it. */
   async answer(limit: number): Promise<EngineAnswer> {
-    const response = await this.open();
-    const { text, truncated } = await this.text(response, limit, new Preamble());
-    return { status: response.status, headers: response.headers, text, truncated };
+    const head = await this.open();
+    const { text, truncated } = await this.text(head, limit, new Preamble());
+    return { status: head.status, headers: head.headers, text, truncated };
   }
 
   /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
-  async text(response: Response, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
-    const length = Number(response.headers.get("content-length") ?? Number.NaN);
-    // Native and in one go when the length is known to be bearable: a reader loop costs several promises. A compressed answer, which nobody
-    // has asked for, tells its length on the wire: a few kilobytes may unpack to gigabytes.
-    if (length <= limit && !response.headers.has("content-encoding")) {
+  async text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
+    const length = Number(head.headers.get("content-length") ?? Number.NaN);
+    // In one go when the length is known to be bearable: a reader loop costs several promises. A compressed answer, which nobody has asked
+    // for, tells its length on the wire: a few kilobytes may unpack to gigabytes.
+    if (length <= limit && !head.headers.has("content-encoding")) {
+      this.#pending = "text";
       try {
-        const whole = response.text();
-        // So that a lingering close waits for it too.
-        this.#pending = whole;
-        const text = await whole;
-        this.#end();
-        return { text, truncated: false };
+        return { text: await this.#exchange!.text(), truncated: false };
       } catch (error) {
-        this.#end();
         throw this.lost("cut", error);
+      } finally {
+        this.#pending = undefined;
+        this.#end();
+        this.#aside?.over();
       }
     }
-    this.attach(response);
     const decoder = new TextDecoder();
     let text = "";
     let kept = 0;
@@ -190,10 +198,8 @@ export class Leg {
     this.closed = reason;
     this.#stopConnectWatch?.();
     this.#refuse?.(this.lost("reset", undefined));
-    this.#controller.abort();
-    // The pending read rejects with our own abort; the reader's cancel may too. Neither is news.
-    this.#pending?.catch(ignore);
-    this.#reader?.cancel().catch(ignore);
+    // What is pending fails with our own closing, which is no news.
+    this.#exchange?.close();
     this.#notifyClosed();
   }
 
@@ -245,35 +251,40 @@ export class Leg {
   async #probeConnect(): Promise<void> {
     const { transport, url, connectMs } = this.#options;
     const open = await transport.connects?.(url, connectMs / 2).catch(() => false);
-    if (open === false && !this.#headersSeen && this.closed === undefined) {
-      this.#refuse?.(this.lost("connect", undefined));
+    if (open === false && this.#refuse !== undefined && this.closed === undefined) {
+      this.#refuse(this.lost("connect", undefined));
       this.close("deadline");
     }
   }
 
   #lingerAtMost(ms: number, reason: CloseReason, untilEnd: boolean): void {
-    const { clock, background } = this.#options;
-    const stop = clock.after(ms, () => this.close(reason));
-    const over = this.#readAside(untilEnd).finally(() => {
-      stop();
+    if (this.#aside !== undefined) return;
+    if (!this.#answers && this.#pending === undefined) {
+      // Never sent, or failed before it was answered.
       this.close(reason);
-    });
-    background?.run(over);
-  }
-
-  async #readAside(untilEnd: boolean): Promise<void> {
-    try {
-      const first = await this.#pending;
-      if (first instanceof Response) {
-        if (this.#reader === undefined) this.attach(first);
-      } else if (isStep(first) && (first.done || (!untilEnd && saysSomething(first.value!)))) return;
-      for (;;) {
-        const chunk = await this.read();
-        if (chunk === undefined || (!untilEnd && saysSomething(chunk))) return;
-      }
-    } catch {
-      // The end of a leg that nobody listens to is an end all the same.
+      return;
     }
+    const { clock, background } = this.#options;
+    const over = Promise.withResolvers<void>();
+    const stop = clock.after(ms, () => this.close(reason));
+    this.onClosed(() => {
+      stop();
+      over.resolve();
+    });
+    background?.run(over.promise);
+    const readOn = (): void => {
+      if (this.#pending === undefined) this.pull(ignore, ignore);
+    };
+    this.#aside = {
+      headSeen: readOn,
+      seen: (chunk) => {
+        if (chunk !== undefined && (untilEnd || !saysSomething(chunk))) readOn();
+        else this.close(reason);
+      },
+      over: () => this.close(reason),
+    };
+    // What somebody has begun to wait for comes here too when it has come.
+    readOn();
   }
 
   #end(): void {
@@ -288,8 +299,12 @@ export class Leg {
   }
 }
 
-function isStep(value: unknown): value is Step {
-  return typeof value === "object" && value !== null && "done" in value;
+/** The reader of a leg that nobody listens to any more. */
+interface Aside {
+  headSeen(): void;
+  seen(chunk: Uint8Array | undefined): void;
+  /** There is nothing more to read. */
+  over(): void;
 }
 
 /** More than blank lines and comments: an engine's pings come while its transfer is still under way. */

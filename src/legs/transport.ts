@@ -1,6 +1,7 @@
 import type { FaultKind } from "../errors/failure.ts";
+import type { Exchange, HeadListener } from "./exchange.ts";
 
-/** What a leg sends. `url` is complete; redirects are not followed, nothing is decompressed that was not asked for. */
+/** What goes to an engine. `url` is complete; redirects are not followed, nothing is decompressed that was not asked for. */
 export interface TransportRequest {
   method: "POST" | "GET";
   headers: Record<string, string>;
@@ -10,11 +11,30 @@ export interface TransportRequest {
   fresh?: boolean;
 }
 
+/** What a leg posts. */
+export interface SendRequest {
+  headers: Record<string, string>;
+  body: string;
+  fresh: boolean;
+  /** For the connection to be open; 0 = no limit. */
+  connectMs: number;
+}
+
 /** How requests reach engines: one adapter per runtime, injectable for service bindings and tests. */
 export interface Transport {
   fetch(url: string, request: TransportRequest): Promise<Response>;
+  /**
+   * A leg's way to an engine where the runtime has a better one than `fetch`: it bounds the connect itself (a `ConnectTimeout`). Gives
+   * `undefined` for a url it does not take.
+   */
+  send?(url: string, request: SendRequest, listener: HeadListener): Exchange | undefined;
   /** Opens one bare TCP connection to the url's origin and closes it again. Absent where the runtime has no TCP. */
   connects?(url: string, ms: number): Promise<boolean>;
+}
+
+/** No connection within `connectMs`. */
+export class ConnectTimeout extends Error {
+  override name = "ConnectTimeout";
 }
 
 const REFUSED =
@@ -25,6 +45,7 @@ const REFUSED =
  * cause's text, workerd one text for both): where it can't be told, the request counts as sent.
  */
 export function faultBeforeHeaders(error: unknown): FaultKind {
+  if (error instanceof ConnectTimeout) return "connect";
   for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {
     const code = (e as { code?: unknown }).code;
     if (typeof code === "string" && REFUSED.test(code)) return "refused";

@@ -7,20 +7,34 @@ const FORMATS: ReadonlyMap<string, string> = new Map([
   ["zstd", "zstd"],
 ]);
 
+type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
+
 /**
- * An answer that came compressed although `identity` was asked for, as a stream that is unpacked only as it is read. Bun's own unpacking takes
- * whatever the socket holds at once: 1 MiB on the wire may be 1 GiB in memory before anybody has read a byte. `content-encoding` stays among
- * the headers, as it does on the other runtimes, and tells readers that `content-length` is not the text's. An unknown coding is left alone.
+ * A body that came compressed although `identity` was asked for, unpacked only as it is read. Bun's own unpacking takes whatever the socket
+ * holds at once: 1 MiB on the wire may be 1 GiB in memory before anybody has read a byte. `undefined` for a coding that nobody knows.
+ */
+export function unpackedStream(body: Bytes, encodings: string): Bytes | undefined {
+  const formats = encodings
+    .toLowerCase()
+    .split(",")
+    .map((encoding) => FORMATS.get(encoding.trim()));
+  if (formats.includes(undefined)) return undefined;
+  let stream = body;
+  for (const format of formats.reverse()) {
+    stream = stream.pipeThrough(new DecompressionStream(format as CompressionFormat));
+  }
+  return stream;
+}
+
+/**
+ * The same for a response. `content-encoding` stays among the headers, as it does on the other runtimes, and tells readers that
+ * `content-length` is not the text's.
  */
 export function unpacked(response: Response): Response {
   const encodings = response.headers.get("content-encoding");
   if (encodings === null || response.body === null) return response;
-  let body: ReadableStream<Uint8Array<ArrayBuffer>> = response.body;
-  for (const encoding of encodings.toLowerCase().split(",").reverse()) {
-    const format = FORMATS.get(encoding.trim());
-    if (format === undefined) return response;
-    body = body.pipeThrough(new DecompressionStream(format as CompressionFormat));
-  }
+  const body = unpackedStream(response.body, encodings);
+  if (body === undefined) return response;
   const { status, statusText, headers } = response;
   return new Response(body, { status, statusText, headers });
 }

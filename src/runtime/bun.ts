@@ -1,6 +1,7 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
 import { collectAfterCrowds } from "./bun-heap.ts";
+import { sendOverSocket } from "./bun-http/send.ts";
 import { bunStream } from "./bun-stream.ts";
 import { unpacked } from "./bun-unpack.ts";
 import { openRedisStore } from "./redis-store.ts";
@@ -26,6 +27,7 @@ export const bunTransport: Transport = {
     if (fresh === true) init.keepalive = false;
     return fetch(url, init).then(unpacked);
   },
+  send: sendOverSocket,
   connects: connectsTo,
 };
 

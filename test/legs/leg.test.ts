@@ -113,7 +113,7 @@ describe("closing", () => {
     const { leg, engine } = handLeg();
     const opening = leg.open();
     engine().head().push("data: 1\n\n");
-    leg.attach(await opening);
+    await opening;
     let over = 0;
     leg.onClosed(() => over++);
     expect(await leg.read()).toBeDefined();
@@ -142,7 +142,7 @@ describe("lingering, for engines that cannot bear an abort in mid-transfer", () 
     const hand = handLeg();
     const opening = hand.leg.open();
     hand.engine().head();
-    hand.leg.attach(await opening);
+    await opening;
     return hand;
   }
 

@@ -53,7 +53,7 @@ export async function relayed({
   const { leg, clock, engine } = handLeg();
   const opening = leg.open();
   engine().head();
-  leg.attach(await opening);
+  await opening;
   const told: string[] = [];
   const task = new PrefillTask({ background: { run() {} }, clock, limits: { settleMs: 500 } });
   const relay = new DecodeRelay({

@@ -1,0 +1,30 @@
+/** What is read of an answer's headers. Names are lower-case; a `Headers` is one. */
+export interface AnswerHeaders {
+  get(name: string): string | null;
+  has(name: string): boolean;
+  forEach(visit: (value: string, name: string) => void): void;
+}
+
+export interface AnswerHead {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+}
+
+/** Hears how an answer begins: one of the two, once, and not before `send` has returned. */
+export interface HeadListener {
+  head(head: AnswerHead): void;
+  failed(error: unknown): void;
+}
+
+/** One request to one engine and its answer. Sent when it is made. */
+export interface Exchange {
+  /**
+   * Calls back with the next bytes of the body, with `undefined` at its clean end, or with what has cut it; once per call, and not before
+   * the call has returned. One at a time, after the head has come.
+   */
+  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void;
+  /** The whole body, instead of `read`. */
+  text(): Promise<string>;
+  /** Gives request and answer up: the engine sees its connection closed, and what is outstanding here fails. Idempotent. */
+  close(): void;
+}

@@ -1,0 +1,37 @@
+import type { Exchange, HeadListener } from "./exchange.ts";
+import { StreamBody } from "./stream-body.ts";
+import type { SendRequest, Transport } from "./transport.ts";
+
+/** An exchange over `fetch`. Closing does both, abort and cancel, since runtimes differ in which of them closes the socket. */
+export class FetchExchange implements Exchange {
+  readonly #controller = new AbortController();
+  #response: Response | undefined;
+  #body: StreamBody | undefined;
+
+  constructor(fetch: Transport["fetch"], url: string, request: SendRequest, listener: HeadListener) {
+    const { headers, body, fresh } = request;
+    fetch(url, { method: "POST", headers, body, fresh, signal: this.#controller.signal }).then(
+      (response) => {
+        this.#response = response;
+        listener.head(response);
+      },
+      (error: unknown) => listener.failed(error),
+    );
+  }
+
+  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+    const stream = this.#response!.body;
+    if (this.#body === undefined && stream !== null) this.#body = new StreamBody(stream);
+    if (this.#body === undefined) queueMicrotask(take);
+    else this.#body.read(take, fail);
+  }
+
+  text(): Promise<string> {
+    return this.#response!.text();
+  }
+
+  close(): void {
+    this.#controller.abort();
+    this.#body?.cancel();
+  }
+}

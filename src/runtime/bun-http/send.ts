@@ -1,0 +1,30 @@
+import type { Exchange, HeadListener } from "../../legs/exchange.ts";
+import type { SendRequest } from "../../legs/transport.ts";
+import { parserWorks } from "./answer-parser.ts";
+import { Connection } from "./connection.ts";
+import { IdleConnections } from "./idle-connections.ts";
+import { targetOf } from "./origin.ts";
+import { requestBytes } from "./request-bytes.ts";
+import { SocketExchange } from "./socket-exchange.ts";
+
+const idle = new IdleConnections();
+let works: boolean | undefined;
+
+/**
+ * Posts over Bun's own sockets, in the thread that runs JavaScript, read by the runtime's own HTTP parser. Bun's `fetch` has a thread for
+ * HTTP: each request wakes it twice and is woken by it, each chunk becomes a step of a stream.
+ *
+ * Plain HTTP only (TLS is `fetch`'s business), and only where the build has that parser: gives `undefined` otherwise. A request is never sent
+ * twice: on a kept-alive connection that the engine closes in this moment it fails, as a reset before any byte of an answer.
+ */
+export function sendOverSocket(url: string, request: SendRequest, listener: HeadListener): Exchange | undefined {
+  const target = targetOf(url);
+  works ??= parserWorks();
+  if (target === undefined || !works) return undefined;
+  const bytes = requestBytes(target, request);
+  const exchange = new SocketExchange(listener);
+  const kept = request.fresh ? undefined : idle.take(target.host);
+  if (kept === undefined) Connection.open(target, idle, bytes, exchange, !request.fresh, request.connectMs);
+  else kept.carry(bytes, exchange);
+  return exchange;
+}

@@ -1,0 +1,160 @@
+import type { AnswerHead, Exchange, HeadListener } from "../../legs/exchange.ts";
+import { StreamBody } from "../../legs/stream-body.ts";
+import { unpackedStream } from "../bun-unpack.ts";
+import type { Connection } from "./connection.ts";
+
+/** Bytes that wait for their reader before the engine is stopped. */
+const HIGH_WATER = 65_536;
+
+/** A thousand times as much, once it is unpacked. */
+const PACKED_PIECE = 4_096;
+
+const utf8 = new TextDecoder();
+
+/** One request and its answer on one connection, which tells what comes; whoever reads asks for it when it can be used. */
+export class SocketExchange implements Exchange {
+  readonly #listener: HeadListener;
+  /** While the answer is under way. */
+  #connection: Connection | undefined;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #take: ((chunk: Uint8Array | undefined) => void) | undefined;
+  #fail: ((error: unknown) => void) | undefined;
+  #begun = false;
+  #ended = false;
+  #broken: { error: unknown } | undefined;
+  /** An answer that came compressed although nobody asked. */
+  #unpacked: StreamBody | undefined;
+
+  constructor(listener: HeadListener) {
+    this.#listener = listener;
+  }
+
+  /** The connection's call: the request goes out on it. */
+  carriedBy(connection: Connection): void {
+    this.#connection = connection;
+  }
+
+  begin(head: AnswerHead): void {
+    this.#begun = true;
+    const encodings = head.headers.get("content-encoding");
+    if (encodings !== null) {
+      const stream = unpackedStream(streamOf(this), encodings);
+      if (stream !== undefined) this.#unpacked = new StreamBody(stream);
+    }
+    this.#listener.head(head);
+  }
+
+  receive(bytes: Uint8Array): void {
+    const take = this.#take;
+    if (take !== undefined) {
+      this.#take = undefined;
+      take(bytes);
+      return;
+    }
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    if (this.#waitingBytes > HIGH_WATER) this.#connection?.pause();
+  }
+
+  end(): void {
+    this.#connection = undefined;
+    this.#ended = true;
+    const take = this.#take;
+    this.#take = undefined;
+    take?.(undefined);
+  }
+
+  break(error: unknown): void {
+    this.#connection = undefined;
+    this.#broken = { error };
+    if (!this.#begun) {
+      this.#listener.failed(error);
+      return;
+    }
+    if (this.#take === undefined) return;
+    this.#take = undefined;
+    this.#fail!(error);
+  }
+
+  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+    if (this.#unpacked !== undefined) this.#unpacked.read(take, fail);
+    else this.readWire(take, fail);
+  }
+
+  /** As it is on the wire. */
+  readWire(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+    const next = this.#waiting.shift();
+    if (next !== undefined) {
+      this.#waitingBytes -= next.length;
+      if (this.#waitingBytes === 0) this.#connection?.resume();
+      queueMicrotask(() => take(next));
+    } else if (this.#ended) {
+      queueMicrotask(take);
+    } else if (this.#broken !== undefined) {
+      const { error } = this.#broken;
+      queueMicrotask(() => fail(error));
+    } else {
+      this.#take = take;
+      this.#fail = fail;
+    }
+  }
+
+  text(): Promise<string> {
+    // As a rule a short answer has come with its head.
+    if (this.#ended && this.#waiting.length <= 1 && this.#unpacked === undefined) {
+      const only = this.#waiting.pop();
+      return Promise.resolve(only === undefined ? "" : utf8.decode(only));
+    }
+    return new Promise((resolve, reject) => {
+      const parts: Uint8Array[] = [];
+      const take = (chunk: Uint8Array | undefined): void => {
+        if (chunk === undefined) {
+          resolve(utf8.decode(Buffer.concat(parts)));
+          return;
+        }
+        parts.push(chunk);
+        this.read(take, reject);
+      };
+      this.read(take, reject);
+    });
+  }
+
+  close(): void {
+    if (this.#ended || this.#broken !== undefined) return;
+    this.#waiting = [];
+    this.#broken = { error: new Error("Closed from here") };
+    this.#connection?.abandon();
+    this.#connection = undefined;
+    this.#unpacked?.cancel();
+    // Whoever closes does not hear of it before that has returned.
+    queueMicrotask(() => this.break(this.#broken!.error));
+  }
+}
+
+/** The body on the wire as a stream, in pieces so small that each of them may be unpacked at once. */
+function streamOf(exchange: SocketExchange): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let rest: Uint8Array<ArrayBuffer> = new Uint8Array();
+  return new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      async pull(controller) {
+        if (rest.length === 0) {
+          const chunk = await new Promise<Uint8Array | undefined>((resolve, reject) => {
+            exchange.readWire(resolve, reject);
+          });
+          if (chunk === undefined) {
+            controller.close();
+            return;
+          }
+          rest = chunk as Uint8Array<ArrayBuffer>;
+        }
+        // What became of the piece before is let go of between turns of the event loop only.
+        await new Promise(setImmediate);
+        controller.enqueue(rest.subarray(0, PACKED_PIECE));
+        rest = rest.subarray(PACKED_PIECE);
+      },
+      cancel: () => exchange.close(),
+    },
+    { highWaterMark: 0 },
+  );
+}
