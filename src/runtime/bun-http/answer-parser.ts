@@ -15,6 +15,7 @@ interface NativeParser {
 interface NativeParserClass {
   new (): NativeParser;
   readonly RESPONSE: number;
+  readonly kOnMessageBegin: number;
   readonly kOnHeaders: number;
   readonly kOnHeadersComplete: number;
   readonly kOnBody: number;
@@ -27,11 +28,13 @@ const Native = findNative();
 export function parserWorks(): boolean {
   try {
     const parser = new AnswerParser();
-    const error = parser.read(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"));
-    const whole = error === undefined && parser.head?.status === 200 && parser.complete && parser.body()?.length === 2;
-    parser.next();
-    const wrong = parser.read(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"));
-    return whole && wrong !== undefined;
+    const error = parser.read(
+      Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nH"),
+    );
+    const whole = error === undefined && parser.head?.status === 200 && parser.body()?.length === 2;
+    if (!whole || !parser.complete || !parser.keepsAlive || !parser.overrun) return false;
+    const strict = new AnswerParser();
+    return strict.read(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")) !== undefined;
   } catch {
     return false;
   }
@@ -55,6 +58,9 @@ export class AnswerParser {
   constructor() {
     if (Native === undefined) throw new Error("This build of Bun has no HTTP parser");
     const native = new Native();
+    native[Native.kOnMessageBegin] = () => {
+      if (this.complete) this.overrun = true;
+    };
     native[Native.kOnHeaders] = (pairs: string[]) => this.#headers(pairs);
     native[Native.kOnHeadersComplete] = (
       _major: number,
@@ -110,10 +116,7 @@ export class AnswerParser {
   }
 
   #headersComplete(pairs: string[] | undefined, status: number, upgrade: boolean, keepsAlive: boolean): number {
-    if (this.complete) {
-      this.overrun = true;
-      return 0;
-    }
+    if (this.complete) return 0;
     this.#interim = status < 200 && !upgrade;
     if (!this.#interim) this.head = { status, headers: new HeaderPairs(pairs ?? this.#pairs ?? []) };
     this.#pairs = undefined;

@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
+import { requestBytes } from "../../../src/runtime/bun-http/request-bytes.ts";
+
+const target = targetOf("http://p1:8000/v1/chat/completions")!;
+
+function bytes(headers: Record<string, string>, body: string, fresh = false): Buffer {
+  return requestBytes(target, { headers, body, fresh, connectMs: 0 });
+}
+
+test("one request, every byte of it", () => {
+  expect(bytes({ "content-type": "application/json", "x-request-id": "ab" }, '{"a":1}').toString()).toBe(
+    'POST /v1/chat/completions HTTP/1.1\r\nhost: p1:8000\r\nconnection: keep-alive\r\ncontent-type: application/json\r\nx-request-id: ab\r\ncontent-length: 7\r\n\r\n{"a":1}',
+  );
+  expect(bytes({}, "", true).toString()).toContain("\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+});
+
+test("the body is UTF-8 and its length is that of its bytes, whatever the headers are", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.constantFrom("ascii", "gr\xfc\xdfe"), (body, value) => {
+      const sent = bytes({ "x-value": value }, body);
+      const at = sent.indexOf("\r\n\r\n");
+      const head = sent.toString("latin1", 0, at);
+      expect(sent.subarray(at + 4)).toEqual(Buffer.from(body));
+      expect(head).toContain(`\r\nx-value: ${value}`);
+      expect(Number(/content-length: (\d+)$/.exec(head)![1])).toBe(Buffer.byteLength(body));
+    }),
+  );
+});
+
+test.each(["a\r\nx-more: 1", "a\nb", "a\0b", "Ω"])(
+  "a header value that would be another header, or no bytes, is not sent: %j",
+  (value) => {
+    expect(() => bytes({ "x-value": value }, "")).toThrow(TypeError);
+  },
+);

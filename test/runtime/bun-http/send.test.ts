@@ -1,0 +1,358 @@
+import { describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
+import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
+import { ConnectTimeout, faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
+import { sendOverSocket } from "../../../src/runtime/bun-http/send.ts";
+import { DeafWorker } from "../../runtimes/deaf.ts";
+import { type EngineSide, TcpEngine } from "./tcp-engine.ts";
+
+const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+interface Sent {
+  exchange: Exchange;
+  head: Promise<AnswerHead>;
+}
+
+function send(url: string, more: Partial<SendRequest> = {}): Sent {
+  const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
+  promise.catch(() => {});
+  const request = { headers: {}, body: "{}", fresh: false, connectMs: 1_000, ...more };
+  const exchange = sendOverSocket(url, request, { head: resolve, failed: reject })!;
+  return { exchange, head: promise };
+}
+
+function chunk(exchange: Exchange): Promise<Uint8Array | undefined> {
+  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+}
+
+async function whole({ exchange, head }: Sent): Promise<string> {
+  await head;
+  return await exchange.text();
+}
+
+async function pieces(exchange: Exchange): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for (let part = await chunk(exchange); part !== undefined; part = await chunk(exchange)) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+async function error(promise: Promise<unknown>): Promise<unknown> {
+  return await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  for (let i = 0; i < 400 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(holds()).toBe(true);
+}
+
+function engine(answer: (side: EngineSide, request: string) => void): Promise<TcpEngine> {
+  return new TcpEngine(answer).listen();
+}
+
+describe("connections", () => {
+  test("are kept alive and used again, one exchange at a time", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    for (let i = 0; i < 3; i++) expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.map(({ requests }) => requests.length)).toEqual([3]);
+    expect(await Promise.all([whole(send(peer.url)), whole(send(peer.url))])).toEqual(["ok", "ok"]);
+    expect(peer.connections.map(({ requests }) => requests.length)).toEqual([4, 1]);
+  });
+
+  test.each([
+    ["the answer says so", "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"],
+    ["the answer is HTTP/1.0", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"],
+    ["more than the answer has come", `${OK}HTTP`],
+  ])("are closed when %s", async (_, answer) => {
+    using peer = await engine(({ socket }) => socket.write(answer));
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.length).toBe(2);
+    await until(() => peer.connections.every(({ closed }) => closed));
+  });
+
+  test("a request that wants a fresh one gets it, says so, and leaves none behind", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(await whole(send(peer.url, { fresh: true }))).toBe("ok");
+    expect(peer.connections[1]!.requests[0]).toContain("\r\nconnection: close\r\n");
+    await until(() => peer.connections[1]!.closed);
+    expect(peer.connections[0]!.closed).toBe(false);
+  });
+
+  test("one that the engine closes, or speaks on unasked, is not used again", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    expect(await whole(send(peer.url))).toBe("ok");
+    peer.connections[0]!.socket.end();
+    await until(() => peer.connections[0]!.closed);
+    expect(await whole(send(peer.url))).toBe("ok");
+    peer.connections[1]!.socket.write(OK);
+    await until(() => peer.connections[1]!.closed);
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.length).toBe(3);
+  });
+
+  test("that breaks under a request fails it, and the request is not sent again", async () => {
+    using peer = await engine(({ socket, requests }) => {
+      if (requests.length === 1) socket.write(OK);
+      else socket.resetAndDestroy();
+    });
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(faultBeforeHeaders(await error(send(peer.url).head))).toBe("reset");
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(peer.connections.map(({ requests }) => requests.length)).toEqual([2]);
+  });
+
+  test("that cannot be opened tell why", async () => {
+    const refused = await error(send("http://127.0.0.1:1/v1").head);
+    const nowhere = await error(send("http://no-such-host.invalid/v1").head);
+    expect([faultBeforeHeaders(refused), faultBeforeHeaders(nowhere)]).toEqual(["refused", "refused"]);
+  });
+
+  test("that do not open within connectMs are given up", async () => {
+    const deaf = await new DeafWorker().start();
+    try {
+      const from = performance.now();
+      const failed = await error(send(`${deaf.url}/v1`, { connectMs: 100 }).head);
+      expect(failed).toBeInstanceOf(ConnectTimeout);
+      expect(faultBeforeHeaders(failed)).toBe("connect");
+      expect(performance.now() - from).toBeGreaterThan(90);
+    } finally {
+      deaf.stop();
+    }
+  });
+});
+
+describe("requests", () => {
+  test("of many megabytes reach an engine that reads slowly", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    const body = JSON.stringify({ prompt: "ü".repeat(4_000_000) });
+    const sent = send(peer.url, { body });
+    await until(() => peer.connections.length === 1);
+    for (let i = 0; i < 5; i++) {
+      peer.connections[0]!.socket.pause();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      peer.connections[0]!.socket.resume();
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    expect(await whole(sent)).toBe("ok");
+    const [request] = peer.connections[0]!.requests;
+    expect(Buffer.from(request!.slice(request!.indexOf("\r\n\r\n") + 4), "latin1").toString() === body).toBe(true);
+  });
+
+  test("that are answered before they are sent leave no connection behind", async () => {
+    const answer = "HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig";
+    using peer = await engine(() => {});
+    const sent = send(peer.url, { body: "x".repeat(50_000_000) });
+    await until(() => peer.connections.length === 1);
+    peer.connections[0]!.socket.pause();
+    peer.connections[0]!.socket.write(answer);
+    expect((await sent.head).status).toBe(413);
+    expect(await sent.exchange.text()).toBe("big");
+    peer.connections[0]!.socket.resume();
+    await until(() => peer.connections[0]!.closed);
+  });
+});
+
+describe("answers", () => {
+  test("tell status and headers before their body, and each part when it comes", async () => {
+    using peer = await engine(({ socket }) => socket.write(`${CHUNKED.replace("200", "207")}3\r\nabc\r\n`));
+    const { exchange, head } = send(peer.url);
+    const { status, headers } = await head;
+    expect([status, headers.get("transfer-encoding"), headers.has("content-length")]).toEqual([207, "chunked", false]);
+    expect(String(await chunk(exchange))).toBe("abc");
+    const next = chunk(exchange);
+    peer.connections[0]!.socket.write("2\r\nde\r\n1\r\nf\r\n");
+    expect(String(await next)).toBe("def");
+    peer.connections[0]!.socket.write("0\r\n\r\n");
+    expect(await chunk(exchange)).toBeUndefined();
+    expect(await chunk(exchange)).toBeUndefined();
+  });
+
+  test("that end with their connection are whole", async () => {
+    using peer = await engine(({ socket }) => socket.end("HTTP/1.1 200 OK\r\n\r\nto the end"));
+    expect(await whole(send(peer.url))).toBe("to the end");
+  });
+
+  test.each([
+    ["closed", (side: EngineSide) => side.socket.end()],
+    ["reset", (side: EngineSide) => side.socket.resetAndDestroy()],
+    ["not HTTP", (side: EngineSide) => side.socket.write("what?\r\n\r\n")],
+    ["an interim one, then closed", (side: EngineSide) => side.socket.end("HTTP/1.1 100 Continue\r\n\r\n")],
+    ["half a head", (side: EngineSide) => side.socket.end("HTTP/1.1 200 OK\r\nx:")],
+  ])("before the head: %s is a failure in its place", async (_, answer) => {
+    using peer = await engine(answer);
+    expect(faultBeforeHeaders(await error(send(peer.url).head))).toBe("reset");
+  });
+
+  test.each([
+    ["closed", (side: EngineSide) => side.socket.end(`${CHUNKED}2\r\nab\r\n`)],
+    ["short of its length", (side: EngineSide) => side.socket.end(`${OK.replace(": 2", ": 9")}`)],
+    ["a wrong chunk", (side: EngineSide) => side.socket.write(`${CHUNKED}2\r\nab\r\nzz\r\n`)],
+    [
+      "reset",
+      (side: EngineSide) => {
+        side.socket.write(`${CHUNKED}2\r\nab\r\n`);
+        setTimeout(() => side.socket.resetAndDestroy(), 20);
+      },
+    ],
+  ])("in the body: %s gives what came, then the failure, again and again", async (_, answer) => {
+    using peer = await engine(answer);
+    const { exchange, head } = send(peer.url);
+    await head;
+    expect((await chunk(exchange))!.length).toBe(2);
+    expect(await error(chunk(exchange))).toBeInstanceOf(Error);
+    expect(await error(chunk(exchange))).toBeInstanceOf(Error);
+    exchange.close();
+  });
+
+  test("cut in the middle are no text", async () => {
+    using peer = await engine(({ socket }) => socket.end(OK.replace(": 2", ": 9")));
+    expect(await error(whole(send(peer.url)))).toBeInstanceOf(Error);
+  });
+
+  test("as text: UTF-8 cut anywhere, without its byte order mark", async () => {
+    const text = "Grüße, 世界! 🎉";
+    const bytes = Buffer.from(`\ufeff${text}`);
+    using peer = await engine(async ({ socket }) => {
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n\r\n`);
+      for (const byte of bytes) {
+        socket.write(Buffer.of(byte));
+        await new Promise(setImmediate);
+      }
+    });
+    expect(await whole(send(peer.url))).toBe(text);
+  });
+
+  test("wait in the engine when nobody reads, and the connection is as good as before", async () => {
+    const size = 40_000_000;
+    using peer = await engine(({ socket, requests }) => {
+      if (requests.length > 1) socket.write(OK);
+      else
+        socket.write(
+          Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`), Buffer.alloc(size, 97)]),
+        );
+    });
+    const { exchange, head } = send(peer.url);
+    await head;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    // The kernel's buffers on both sides hold some megabytes of it.
+    expect(peer.connections[0]!.socket.writableLength).toBeGreaterThan(size / 2);
+    expect((await pieces(exchange)).length).toBe(size);
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.length).toBe(1);
+  });
+
+  test("that end with more than may wait leave a connection that is read from", async () => {
+    const body = "x".repeat(200_000);
+    using peer = await engine(({ socket, requests }) => {
+      socket.write(requests.length > 1 ? OK : `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    });
+    const first = send(peer.url);
+    await first.head;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect((await pieces(first.exchange)).length).toBe(body.length);
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.length).toBe(1);
+  });
+
+  test.each(["text", "read"])("that came compressed although nobody asked are unpacked (%s)", async (how) => {
+    const packed = gzipSync("[1,2,3]".repeat(10_000));
+    using peer = await engine(({ socket }) => {
+      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`;
+      socket.write(Buffer.concat([Buffer.from(head), packed]));
+    });
+    const { exchange, head } = send(peer.url);
+    await head;
+    const text = how === "text" ? await exchange.text() : String(await pieces(exchange));
+    expect(text).toBe("[1,2,3]".repeat(10_000));
+  });
+});
+
+describe("closing", () => {
+  test("before the connection is open: the request is not sent", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    const { exchange, head } = send(peer.url);
+    exchange.close();
+    exchange.close();
+    expect(await error(head)).toBeInstanceOf(Error);
+    await until(() => peer.connections.length === 1 && peer.connections[0]!.closed);
+    expect(peer.connections[0]!.requests).toEqual([]);
+  });
+
+  test("before the head, and in the body: the engine's side is closed, what is pending fails", async () => {
+    using peer = await engine(({ socket, requests: [request] }) => {
+      if (request!.endsWith("body")) socket.write(`${CHUNKED}2\r\nab\r\n`);
+    });
+    const silent = send(peer.url);
+    const streaming = send(peer.url, { body: "body" });
+    await streaming.head;
+    await chunk(streaming.exchange);
+    const pending = chunk(streaming.exchange);
+    await until(() => peer.connections.every(({ requests }) => requests.length === 1));
+    silent.exchange.close();
+    streaming.exchange.close();
+    expect(await error(silent.head)).toBeInstanceOf(Error);
+    expect(await error(pending)).toBeInstanceOf(Error);
+    expect(await error(chunk(streaming.exchange))).toBeInstanceOf(Error);
+    await until(() => peer.connections.every(({ closed }) => closed));
+  });
+
+  test("in the tick of the head or of a part, by whoever hears of it", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    const heads: number[] = [];
+    let exchange: Exchange | undefined;
+    exchange = sendOverSocket(
+      peer.url,
+      { headers: {}, body: "", fresh: false, connectMs: 0 },
+      {
+        head: ({ status }) => {
+          heads.push(status);
+          exchange!.close();
+        },
+        failed: () => heads.push(0),
+      },
+    );
+    await until(() => peer.connections[0]?.closed === true);
+    expect(heads).toEqual([200]);
+  });
+
+  test("after the end is nothing, and the connection stays", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    const { exchange, head } = send(peer.url);
+    await head;
+    expect(await exchange.text()).toBe("ok");
+    exchange.close();
+    expect(await whole(send(peer.url))).toBe("ok");
+    expect(peer.connections.length).toBe(1);
+  });
+
+  test("while much of the request is unsent", async () => {
+    using peer = await engine(() => {});
+    const { exchange, head } = send(peer.url, { body: "x".repeat(50_000_000) });
+    await until(() => peer.connections.length === 1);
+    peer.connections[0]!.socket.pause();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    exchange.close();
+    expect(await error(head)).toBeInstanceOf(Error);
+    peer.connections[0]!.socket.resume();
+    await until(() => peer.connections[0]!.closed);
+  });
+});
+
+test("idle connections keep no process alive, requests do", async () => {
+  using peer = await engine(({ socket }) => setTimeout(() => socket.write(OK), 100));
+  const module = JSON.stringify(new URL("../../../src/runtime/bun-http/send.ts", import.meta.url).pathname);
+  const script = `
+    const { sendOverSocket } = await import(${module});
+    const exchange = sendOverSocket(${JSON.stringify(peer.url)}, { headers: {}, body: "", fresh: false, connectMs: 0 }, {
+      head: async () => console.log(await exchange.text()), failed: console.error,
+    });`;
+  const from = performance.now();
+  const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "pipe" });
+  expect([await new Response(child.stdout).text(), await child.exited]).toEqual(["ok\n", 0]);
+  expect(performance.now() - from).toBeLessThan(5_000);
+});
