@@ -2,6 +2,7 @@ import { ConnectTimeout } from "../../legs/transport.ts";
 import { AnswerParser } from "./answer-parser.ts";
 import type { IdleConnections } from "./idle-connections.ts";
 import type { Target } from "./origin.ts";
+import type { RequestText } from "./request-text.ts";
 import type { SocketExchange } from "./socket-exchange.ts";
 
 /** Without a request for so long a connection is closed. Engines close theirs after 5 s. */
@@ -16,6 +17,8 @@ export class Connection {
   readonly #parser = new AnswerParser();
   #socket: Socket | undefined;
   #exchange: SocketExchange | undefined;
+  /** Until the connection is open. */
+  #request: RequestText | undefined;
   /** What of the request the kernel has not taken yet. */
   #unsent: Uint8Array | undefined;
   #reusable = false;
@@ -33,14 +36,14 @@ export class Connection {
   static open(
     { host, hostname, port }: Target,
     idle: IdleConnections,
-    request: Uint8Array,
+    request: RequestText,
     exchange: SocketExchange,
     reusable: boolean,
     connectMs: number,
   ): void {
     const connection = new Connection(host, idle);
     connection.#exchange = exchange;
-    connection.#unsent = request;
+    connection.#request = request;
     connection.#reusable = reusable;
     exchange.carriedBy(connection);
     if (connectMs > 0) {
@@ -53,7 +56,7 @@ export class Connection {
   }
 
   /** Sends `request` on this idle connection. */
-  carry(request: Uint8Array, exchange: SocketExchange): void {
+  carry(request: RequestText, exchange: SocketExchange): void {
     const socket = this.#socket!;
     socket.timeout(0);
     socket.ref();
@@ -93,8 +96,8 @@ export class Connection {
 
   opened(socket: Socket): void {
     clearTimeout(this.#stopConnecting);
-    const request = this.#unsent!;
-    this.#unsent = undefined;
+    const request = this.#request!;
+    this.#request = undefined;
     if (this.#exchange === undefined) {
       socket.end();
       return;
@@ -103,14 +106,17 @@ export class Connection {
     this.#write(socket, request);
   }
 
-  #write(socket: Socket, bytes: Uint8Array): void {
-    const taken = socket.write(bytes);
+  #write(socket: Socket, { text, bytes }: RequestText): void {
     // A negative number: it is closed, which `close` tells.
-    this.#unsent = taken < bytes.length ? bytes.subarray(Math.max(0, taken)) : undefined;
+    const taken = Math.max(0, socket.write(text));
+    if (taken < bytes) this.#unsent = (typeof text === "string" ? Buffer.from(text) : text).subarray(taken);
   }
 
   writable(socket: Socket): void {
-    if (this.#unsent !== undefined) this.#write(socket, this.#unsent);
+    const rest = this.#unsent;
+    if (rest === undefined) return;
+    const taken = Math.max(0, socket.write(rest));
+    this.#unsent = taken < rest.length ? rest.subarray(taken) : undefined;
   }
 
   received(bytes: Uint8Array): void {

@@ -28,6 +28,11 @@ export class HeaderPairs implements AnswerHeaders {
   }
 }
 
+/** Without a lower-case copy of each name: `lower` is letters, digits and hyphens, which no other character of a name differs from by this bit. */
 function isNamed(name: string, lower: string): boolean {
-  return name.length === lower.length && (name === lower || name.toLowerCase() === lower);
+  if (name.length !== lower.length) return false;
+  for (let i = 0; i < lower.length; i++) {
+    if ((name.charCodeAt(i) | 0x20) !== lower.charCodeAt(i)) return false;
+  }
+  return true;
 }

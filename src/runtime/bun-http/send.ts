@@ -4,7 +4,7 @@ import { parserWorks } from "./answer-parser.ts";
 import { Connection } from "./connection.ts";
 import { IdleConnections } from "./idle-connections.ts";
 import { targetOf } from "./origin.ts";
-import { requestBytes } from "./request-bytes.ts";
+import { requestText } from "./request-text.ts";
 import { SocketExchange } from "./socket-exchange.ts";
 
 const idle = new IdleConnections();
@@ -21,10 +21,10 @@ export function sendOverSocket(url: string, request: SendRequest, listener: Head
   const target = targetOf(url);
   works ??= parserWorks();
   if (target === undefined || !works) return undefined;
-  const bytes = requestBytes(target, request);
+  const text = requestText(target, request);
   const exchange = new SocketExchange(listener);
   const kept = request.fresh ? undefined : idle.take(target.host);
-  if (kept === undefined) Connection.open(target, idle, bytes, exchange, !request.fresh, request.connectMs);
-  else kept.carry(bytes, exchange);
+  if (kept === undefined) Connection.open(target, idle, text, exchange, !request.fresh, request.connectMs);
+  else kept.carry(text, exchange);
   return exchange;
 }

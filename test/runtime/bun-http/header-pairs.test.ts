@@ -25,7 +25,9 @@ test("headers from the parser read as the web's own do", () => {
         expect(ours.has(lower)).toBe(theirs.has(lower));
       }
       const visited = new Map<string, string>();
-      ours.forEach((value, key) => visited.set(key, visited.has(key) ? `${visited.get(key)}, ${value}` : value));
+      ours.forEach((value, key) => {
+        visited.set(key, visited.has(key) ? `${visited.get(key)}, ${value}` : value);
+      });
       expect(new Map([...visited].sort())).toEqual(new Map([...theirs].sort()));
     }),
   );

@@ -127,6 +127,18 @@ describe("connections", () => {
 });
 
 describe("requests", () => {
+  test("have the length they say, even with half a surrogate pair in them", async () => {
+    using peer = await engine(({ socket }) => socket.write(OK));
+    for (const body of ["\ud800", "ü\udc00", "x".repeat(100_000) + "\ud83d\ude00"]) {
+      expect(await whole(send(peer.url, { body, headers: { "x-value": "gr\xfc\xdfe" } }))).toBe("ok");
+      const request = peer.connections[0]!.requests.at(-1)!;
+      expect(request).toContain("\r\nx-value: gr\xfc\xdfe\r\n");
+      expect(Buffer.from(request.slice(request.indexOf("\r\n\r\n") + 4), "latin1")).toEqual(Buffer.from(body));
+      expect(await whole(send(peer.url, { body }))).toBe("ok");
+    }
+    expect(peer.connections.map(({ requests }) => requests.length)).toEqual([6]);
+  });
+
   test("of many megabytes reach an engine that reads slowly", async () => {
     using peer = await engine(({ socket }) => socket.write(OK));
     const body = JSON.stringify({ prompt: "ü".repeat(4_000_000) });

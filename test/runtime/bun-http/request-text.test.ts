@@ -1,12 +1,15 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
-import { requestBytes } from "../../../src/runtime/bun-http/request-bytes.ts";
+import { requestText } from "../../../src/runtime/bun-http/request-text.ts";
 
 const target = targetOf("http://p1:8000/v1/chat/completions")!;
 
 function bytes(headers: Record<string, string>, body: string, fresh = false): Buffer {
-  return requestBytes(target, { headers, body, fresh, connectMs: 0 });
+  const { text, bytes: length } = requestText(target, { headers, body, fresh, connectMs: 0 });
+  const sent = Buffer.from(text as string);
+  expect(sent.length).toBe(length);
+  return sent;
 }
 
 test("one request, every byte of it", () => {
