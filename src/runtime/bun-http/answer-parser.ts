@@ -22,6 +22,9 @@ interface NativeParserClass {
   readonly kOnMessageComplete: number;
 }
 
+/** So many bytes are worth a copy. */
+const JOINED = 16_384;
+
 const Native = findNative();
 
 /** Whether this build of Bun has the parser, and it does what is expected of it. */
@@ -31,7 +34,7 @@ export function parserWorks(): boolean {
     const error = parser.read(
       Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nH"),
     );
-    const whole = error === undefined && parser.head?.status === 200 && parser.body()?.length === 2;
+    const whole = error === undefined && parser.head?.status === 200 && parser.body()[0]?.length === 2;
     if (!whole || !parser.complete || !parser.keepsAlive || !parser.overrun) return false;
     const strict = new AnswerParser();
     return strict.read(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")) !== undefined;
@@ -92,12 +95,18 @@ export class AnswerParser {
     return this.#native.finish();
   }
 
-  /** The bytes of the body that came since the last call, as one piece; `undefined` when there were none. */
-  body(): Uint8Array | undefined {
+  /** The bytes of the body that came since the last call. Short pieces are one: each costs its reader as much as a long one. */
+  body(): readonly Uint8Array[] {
     const parts = this.#parts;
-    if (parts.length === 0) return undefined;
+    if (parts.length === 0) return parts;
     this.#parts = [];
-    return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+    return parts.length === 1 || this.#bytes(parts) > JOINED ? parts : [Buffer.concat(parts)];
+  }
+
+  #bytes(parts: readonly Uint8Array[]): number {
+    let bytes = 0;
+    for (const part of parts) bytes += part.length;
+    return bytes;
   }
 
   /** Makes ready for the next answer. */

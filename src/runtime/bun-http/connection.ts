@@ -130,9 +130,8 @@ export class Connection {
     const hadHead = parser.head !== undefined;
     const error = parser.read(bytes);
     if (!hadHead && parser.head !== undefined) exchange.begin(parser.head);
-    const body = parser.body();
     // The exchange may be closed by what it is told.
-    if (body !== undefined && this.#exchange === exchange) exchange.receive(body);
+    for (const part of parser.body()) if (this.#exchange === exchange) exchange.receive(part);
     if (this.#exchange !== exchange) return;
     if (parser.complete) this.#complete(exchange);
     else if (error !== undefined) this.#break(error);
