@@ -6,6 +6,7 @@ import type { Worker } from "../workers/worker.ts";
  * 4xx but 408 the client's fault, everything else the worker's.
  */
 export function blame(worker: Worker, failure: Failure, now: number): void {
+  if (failure.stage === "router") return;
   switch (verdict(failure)) {
     case "failed":
       worker.failed(now);

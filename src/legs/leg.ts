@@ -78,7 +78,8 @@ export class Leg implements HeadListener {
       try {
         this.#exchange = transport.send?.(url, request, this) ?? this.#overFetch(url, request);
       } catch (error) {
-        this.failed(error);
+        this.#opened();
+        reject(notSent(error));
       }
     });
   }
@@ -97,7 +98,7 @@ export class Leg implements HeadListener {
     const refuse = this.#refuse;
     this.#opened();
     refuse?.(error instanceof Failure ? error : this.lost(faultBeforeHeaders(error), error));
-    this.#aside?.over();
+    this.#nothingMore();
   }
 
   #opened(): void {
@@ -134,7 +135,7 @@ export class Leg implements HeadListener {
       this.#pending = undefined;
       this.#end();
       this.#fail!(this.lost("cut", error));
-      this.#aside?.over();
+      this.#nothingMore();
     };
     // The reader aside has asked already: what it has asked for is now this caller's.
     if (this.#pending === "chunk") return;
@@ -156,6 +157,8 @@ export class Leg implements HeadListener {
 
   /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
   async text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
+    // Some of it was read for nobody already (`linger`).
+    if (this.#aside?.hasRead === true) throw this.lost("cut", undefined);
     const length = Number(head.headers.get("content-length") ?? Number.NaN);
     // In one go when the length is known to be bearable: a reader loop costs several promises. A compressed answer, which nobody has asked
     // for, tells its length on the wire: a few kilobytes may unpack to gigabytes.
@@ -168,7 +171,7 @@ export class Leg implements HeadListener {
       } finally {
         this.#pending = undefined;
         this.#end();
-        this.#aside?.over();
+        this.#nothingMore();
       }
     }
     const decoder = new TextDecoder();
@@ -231,14 +234,17 @@ export class Leg implements HeadListener {
 
   /** A Failure for this leg's transport. */
   lost(kind: FaultKind, cause: unknown): Failure {
+    const malformed = malformedHttp(cause);
     const what =
-      kind === "refused"
-        ? "refused the connection"
-        : kind === "connect"
-          ? `could not be reached within ${this.#options.connectMs} ms`
-          : kind === "cut"
-            ? "cut its answer short"
-            : "closed the connection before it answered";
+      malformed !== undefined
+        ? `sent what is not HTTP (${malformed})`
+        : kind === "refused"
+          ? "refused the connection"
+          : kind === "connect"
+            ? `could not be reached within ${this.#options.connectMs} ms`
+            : kind === "cut"
+              ? "cut its answer short"
+              : "closed the connection before it answered";
     return new Failure(this.role === "prefill" ? "prefill_unreachable" : "decode_unreachable", {
       status: 502,
       stage: this.role,
@@ -273,10 +279,14 @@ export class Leg implements HeadListener {
     });
     background?.run(over.promise);
     const readOn = (): void => {
-      if (this.#pending === undefined) this.pull(ignore, ignore);
+      if (this.#pending !== undefined || this.#aside === undefined) return;
+      this.#aside.hasRead = true;
+      this.pull(ignore, ignore);
     };
     this.#aside = {
-      headSeen: readOn,
+      hasRead: false,
+      // After whoever has waited for it, and may want to read the answer all the same: a prefill that ends well is no failed one.
+      headSeen: () => queueMicrotask(readOn),
       seen: (chunk) => {
         if (chunk !== undefined && (untilEnd || !saysSomething(chunk))) readOn();
         else this.close(reason);
@@ -285,6 +295,10 @@ export class Leg implements HeadListener {
     };
     // What somebody has begun to wait for comes here too when it has come.
     readOn();
+  }
+
+  #nothingMore(): void {
+    this.#aside?.over();
   }
 
   #end(): void {
@@ -301,10 +315,27 @@ export class Leg implements HeadListener {
 
 /** The reader of a leg that nobody listens to any more. */
 interface Aside {
+  hasRead: boolean;
   headSeen(): void;
   seen(chunk: Uint8Array | undefined): void;
   /** There is nothing more to read. */
   over(): void;
+}
+
+/** What a parser has found wrong with an answer, by llhttp's name for it. */
+function malformedHttp(cause: unknown): string | undefined {
+  const code = (cause as { code?: unknown } | undefined)?.code;
+  return typeof code === "string" && code.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE" ? code : undefined;
+}
+
+/** For a reason of our own (a header that cannot be sent): no worker has failed. */
+function notSent(cause: unknown): Failure {
+  return new Failure("internal", {
+    status: 500,
+    stage: "router",
+    message: "The router failed to handle this request",
+    cause,
+  });
 }
 
 /** More than blank lines and comments: an engine's pings come while its transfer is still under way. */

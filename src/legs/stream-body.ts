@@ -5,12 +5,17 @@ export class StreamBody {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #take: ((chunk: Uint8Array | undefined) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
+  #cancelled = false;
   readonly #onStep: (step: Step) => void;
   readonly #onCut: (error: unknown) => void;
 
   constructor(stream: ReadableStream<Uint8Array>) {
     this.#reader = stream.getReader();
-    this.#onStep = ({ done, value }) => this.#take!(done ? undefined : value);
+    this.#onStep = ({ done, value }) => {
+      // A cancelled stream looks like one that has come to its end.
+      if (this.#cancelled) this.#fail!(new Error("Closed from here"));
+      else this.#take!(done ? undefined : value);
+    };
     this.#onCut = (error) => this.#fail!(error);
   }
 
@@ -21,8 +26,9 @@ export class StreamBody {
     this.#reader.read().then(this.#onStep, this.#onCut);
   }
 
-  /** Its own rejection, an echo of the closing, is no news. */
+  /** What is pending fails. The stream's own rejection, an echo of the closing, is no news. */
   cancel(): void {
+    this.#cancelled = true;
     this.#reader.cancel().catch(ignore);
   }
 }

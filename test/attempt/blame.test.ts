@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { retryAfterMs, verdict } from "../../src/attempt/blame.ts";
+import { blame, retryAfterMs, verdict } from "../../src/attempt/blame.ts";
 import { Failure, type FaultKind } from "../../src/errors/failure.ts";
+import type { Worker } from "../../src/workers/worker.ts";
 
 function failure(kind: FaultKind, status: number, headers: [string, string][] = []): Failure {
   return new Failure("decode_failed", { status, stage: "decode", kind, message: "x", headers });
@@ -25,6 +26,11 @@ describe("what a failure says about its worker", () => {
     ["status", 422, "neutral"],
     ["content", 400, "neutral"],
   ];
+  test("nothing, when it is the router's own", () => {
+    const worker = new Proxy({} as Worker, { get: (_, name) => () => expect(name).toBe("not called") });
+    blame(worker, new Failure("internal", { status: 500, stage: "router", message: "x" }), 0);
+  });
+
   test.each(table)("%s with status %d: %s", (kind, status, expected) => {
     expect(verdict(failure(kind, status))).toBe(expected as ReturnType<typeof verdict>);
   });

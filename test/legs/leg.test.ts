@@ -56,6 +56,24 @@ describe("opening", () => {
   });
 });
 
+test("what cannot be sent is no worker's fault", async () => {
+  const { leg } = handLeg({
+    transport: {
+      fetch: () => {
+        throw new TypeError("a header that cannot be sent");
+      },
+    },
+  });
+  expect(await rejection(leg.open())).toMatchObject({ code: "internal", stage: "router", kind: undefined });
+});
+
+test("what is not HTTP is called so", async () => {
+  const { leg } = handLeg();
+  const cause = Object.assign(new Error("Parse Error"), { code: "HPE_INVALID_CHUNK_SIZE" });
+  expect(leg.lost("cut", cause).message).toBe("The decode worker sent what is not HTTP (HPE_INVALID_CHUNK_SIZE)");
+  expect(leg.lost("cut", new Error("gone")).message).toBe("The decode worker cut its answer short");
+});
+
 describe("reading a whole answer", () => {
   test.each([true, false])("gives its text; with a length: %p", async (length) => {
     const { leg, engine } = handLeg();
@@ -188,6 +206,27 @@ describe("lingering, for engines that cannot bear an abort in mid-transfer", () 
     expect((await answer).text).toBe('{"a":"done"}');
     expect(leg.closed).toBeUndefined();
     expect(engine().signal.aborted).toBe(false);
+  });
+
+  test.each([true, false])("whoever waits for the whole answer since before gets it (to the end: %p)", async (untilEnd) => {
+    const { leg, engine } = handLeg();
+    const answer = leg.answer(1_000);
+    leg.linger("client", 20_000, untilEnd);
+    engine().whole('{"a":"done"}');
+    expect((await answer).text).toBe('{"a":"done"}');
+    await settled();
+    expect([leg.closed, leg.ended]).toEqual([undefined, true]);
+  });
+
+  test("what was read for nobody is nobody's answer", async () => {
+    const { leg, engine } = handLeg();
+    const opening = leg.open();
+    leg.linger("client", 20_000, true);
+    engine().head({ "content-length": "12" }).push('{"a":');
+    const head = await opening;
+    await settled();
+    engine().push('"done"}').end();
+    expect(await rejection(leg.text(head, 1_000))).toMatchObject({ kind: "cut" });
   });
 
   test("never longer than its limit", async () => {

@@ -4,7 +4,7 @@ import { HeaderPairs } from "./header-pairs.ts";
 /** The runtime's own HTTP parser (llhttp), with the interface that Node's `http` module has of it: callbacks in numbered slots. */
 interface NativeParser {
   [slot: number]: unknown;
-  initialize(type: number, resource: object): void;
+  initialize(type: number, resource: object, maxHeaderBytes: number): void;
   /** How many bytes it took, or what is wrong with them. */
   execute(bytes: Uint8Array): number | Error;
   /** The connection has ended: an Error where that is no way for an answer to end. */
@@ -21,6 +21,9 @@ interface NativeParserClass {
   readonly kOnBody: number;
   readonly kOnMessageComplete: number;
 }
+
+/** Of one head, at most. */
+const HEAD_BYTES = 262_144;
 
 /** So many bytes are worth a copy. */
 const JOINED = 16_384;
@@ -80,7 +83,7 @@ export class AnswerParser {
       if (!this.complete) this.#parts.push(bytes);
     };
     native[Native.kOnMessageComplete] = () => this.#messageComplete();
-    native.initialize(Native.RESPONSE, {});
+    native.initialize(Native.RESPONSE, {}, HEAD_BYTES);
     this.#native = native;
   }
 

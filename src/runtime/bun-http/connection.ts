@@ -5,8 +5,13 @@ import type { Target } from "./origin.ts";
 import type { RequestText } from "./request-text.ts";
 import type { SocketExchange } from "./socket-exchange.ts";
 
-/** Without a request for so long a connection is closed. Engines close theirs after 5 s. */
-const IDLE_SECONDS = 60;
+/**
+ * Without a request for so long a connection is closed, at the latest. Less than the 5 s after which uvicorn, in front of each of the engines,
+ * closes its side: a request that meets that moment fails.
+ */
+const IDLE_SECONDS = 4;
+/** Of silence, until the kernel asks whether the other side is there; what is in between forgets connections on which nothing moves. */
+const KEEP_ALIVE_MS = 60_000;
 
 type Socket = Bun.Socket<Connection>;
 
@@ -23,9 +28,14 @@ export class Connection {
   #unsent: Uint8Array | undefined;
   #reusable = false;
   #paused = false;
+  #connecting = false;
   #stopConnecting: ReturnType<typeof setTimeout> | undefined;
   /** Its place among the idle ones of its host. */
   place = -1;
+
+  get open(): boolean {
+    return this.#socket !== undefined;
+  }
 
   private constructor(host: string, idle: IdleConnections) {
     this.host = host;
@@ -51,6 +61,7 @@ export class Connection {
         connection.#break(new ConnectTimeout(`no connection within ${connectMs} ms`));
       }, connectMs);
     }
+    connection.#connecting = true;
     // What it rejects with, `connectError` is told.
     Bun.connect({ hostname, port, data: connection, socket: handlers }).catch(ignore);
   }
@@ -83,6 +94,14 @@ export class Connection {
   abandon(): void {
     this.#exchange = undefined;
     this.drop();
+    this.#abandonConnecting();
+  }
+
+  /** Bun cannot take back a connect; until the kernel gives up on it, it is only a file more. */
+  #abandonConnecting(): void {
+    if (!this.#connecting || this.#request === undefined) return;
+    this.#request = undefined;
+    this.#idle.abandoned(this.host, 1);
   }
 
   drop(): void {
@@ -95,15 +114,24 @@ export class Connection {
   }
 
   opened(socket: Socket): void {
-    clearTimeout(this.#stopConnecting);
-    const request = this.#request!;
-    this.#request = undefined;
-    if (this.#exchange === undefined) {
+    const request = this.#connected();
+    if (request === undefined) {
       socket.end();
       return;
     }
     this.#socket = socket;
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
     this.#write(socket, request);
+  }
+
+  /** The connect has come to its end. Gives the request, if it is still wanted. */
+  #connected(): RequestText | undefined {
+    clearTimeout(this.#stopConnecting);
+    const request = this.#request;
+    this.#request = undefined;
+    if (this.#connecting && request === undefined) this.#idle.abandoned(this.host, -1);
+    this.#connecting = false;
+    return request;
   }
 
   #write(socket: Socket, { text, bytes }: RequestText): void {
@@ -146,7 +174,7 @@ export class Connection {
     if (socket !== undefined && this.#reusable && keepsAlive && !overrun && this.#unsent === undefined) {
       socket.timeout(IDLE_SECONDS);
       socket.unref();
-      this.#idle.put(this);
+      this.#idle.settle(this);
     } else {
       this.drop();
     }
@@ -161,7 +189,8 @@ export class Connection {
       return;
     }
     const error = this.#parser.end();
-    if (this.#parser.complete) {
+    // A reset is told as an end where it meets a request that is not wholly sent.
+    if (this.#parser.complete && this.#unsent === undefined) {
       this.#reusable = false;
       this.#complete(exchange);
     } else {
@@ -171,7 +200,7 @@ export class Connection {
 
   /** The connection is gone, for whatever reason. */
   gone(error: unknown): void {
-    clearTimeout(this.#stopConnecting);
+    this.#connected();
     this.#socket = undefined;
     this.#break(error ?? new Error("The connection was closed"));
     this.#parser.close();
@@ -181,6 +210,7 @@ export class Connection {
     const exchange = this.#exchange;
     this.#exchange = undefined;
     this.drop();
+    this.#abandonConnecting();
     exchange?.break(error);
   }
 }
@@ -193,8 +223,13 @@ const handlers: Bun.SocketHandler<Connection> = {
   drain: (socket) => socket.data.writable(socket),
   end: (socket) => socket.data.finished(),
   close: (socket, error) => socket.data.gone(error),
-  error: (socket, error) => socket.data.gone(error),
-  connectError: (socket, error) => socket.data.gone(error),
+  // What was thrown in one of these, by whoever was told something.
+  error: (socket, error) => {
+    socket.terminate();
+    socket.data.gone(error);
+  },
+  // May be called before `Bun.connect` has returned.
+  connectError: (socket, error) => queueMicrotask(() => socket.data.gone(error)),
   timeout: (socket) => socket.data.drop(),
 };
 

@@ -7,8 +7,8 @@ export interface RequestText {
   bytes: number;
 }
 
-/** What RFC 9110 section 5.5 lets into a value. Anything else could end the header, or cannot be sent as bytes. */
-const FORBIDDEN = /[^\t\x20-\x7e\x80-\xff]/;
+/** What would end a header, or is no byte: what the web's own `Headers` forbids (RFC 9110 section 5.5 lets a recipient keep the rest). */
+const FORBIDDEN = /[\0\r\n]|[^\0-\xff]/;
 const BEYOND_ASCII = /[\x80-\xff]/;
 
 /** The whole request. Throws a TypeError for a header that cannot be sent. */

@@ -6,8 +6,9 @@ import type { Connection } from "./connection.ts";
 /** Bytes that wait for their reader before the engine is stopped. */
 const HIGH_WATER = 65_536;
 
-/** A thousand times as much, once it is unpacked. */
+/** Of a compressed body, at a time: what comes of it is a thousand times as much with gzip, and a million times with the others. */
 const PACKED_PIECE = 4_096;
+const DENSELY_PACKED_PIECE = 16;
 
 const utf8 = new TextDecoder();
 
@@ -39,7 +40,7 @@ export class SocketExchange implements Exchange {
     this.#begun = true;
     const encodings = head.headers.get("content-encoding");
     if (encodings !== null) {
-      const stream = unpackedStream(streamOf(this), encodings);
+      const stream = unpackedStream(streamOf(this, pieceOf(encodings)), encodings);
       if (stream !== undefined) this.#unpacked = new StreamBody(stream);
     }
     this.#listener.head(head);
@@ -121,19 +122,23 @@ export class SocketExchange implements Exchange {
   }
 
   close(): void {
+    this.#unpacked?.cancel();
     if (this.#ended || this.#broken !== undefined) return;
     this.#waiting = [];
     this.#broken = { error: new Error("Closed from here") };
     this.#connection?.abandon();
     this.#connection = undefined;
-    this.#unpacked?.cancel();
     // Whoever closes does not hear of it before that has returned.
     queueMicrotask(() => this.break(this.#broken!.error));
   }
 }
 
+function pieceOf(encodings: string): number {
+  return /^\s*(?:x-)?(?:gzip|deflate)\s*$/i.test(encodings) ? PACKED_PIECE : DENSELY_PACKED_PIECE;
+}
+
 /** The body on the wire as a stream, in pieces so small that each of them may be unpacked at once. */
-function streamOf(exchange: SocketExchange): ReadableStream<Uint8Array<ArrayBuffer>> {
+function streamOf(exchange: SocketExchange, piece: number): ReadableStream<Uint8Array<ArrayBuffer>> {
   let rest: Uint8Array<ArrayBuffer> = new Uint8Array();
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
@@ -150,8 +155,8 @@ function streamOf(exchange: SocketExchange): ReadableStream<Uint8Array<ArrayBuff
         }
         // What became of the piece before is let go of between turns of the event loop only.
         await new Promise(setImmediate);
-        controller.enqueue(rest.subarray(0, PACKED_PIECE));
-        rest = rest.subarray(PACKED_PIECE);
+        controller.enqueue(rest.subarray(0, piece));
+        rest = rest.subarray(piece);
       },
       cancel: () => exchange.close(),
     },

@@ -21,14 +21,18 @@ test("one request, every byte of it", () => {
 
 test("the body is UTF-8 and its length is that of its bytes, whatever the headers are", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "grapheme" }), fc.constantFrom("ascii", "gr\xfc\xdfe"), (body, value) => {
-      const sent = bytes({ "x-value": value }, body);
-      const at = sent.indexOf("\r\n\r\n");
-      const head = sent.toString("latin1", 0, at);
-      expect(sent.subarray(at + 4)).toEqual(Buffer.from(body));
-      expect(head).toContain(`\r\nx-value: ${value}`);
-      expect(Number(/content-length: (\d+)$/.exec(head)![1])).toBe(Buffer.byteLength(body));
-    }),
+    fc.property(
+      fc.string({ unit: "grapheme" }),
+      fc.constantFrom("ascii", "gr\xfc\xdfe", "del\x7f", "\x01"),
+      (body, value) => {
+        const sent = bytes({ "x-value": value }, body);
+        const at = sent.indexOf("\r\n\r\n");
+        const head = sent.toString("latin1", 0, at);
+        expect(sent.subarray(at + 4)).toEqual(Buffer.from(body));
+        expect(head).toContain(`\r\nx-value: ${value}`);
+        expect(Number(/content-length: (\d+)$/.exec(head)![1])).toBe(Buffer.byteLength(body));
+      },
+    ),
   );
 });
 

@@ -26,9 +26,12 @@ function chunk(exchange: Exchange): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject) => exchange.read(resolve, reject));
 }
 
+/** The answer, and the connection is at rest. */
 async function whole({ exchange, head }: Sent): Promise<string> {
   await head;
-  return await exchange.text();
+  const text = await exchange.text();
+  await new Promise(setImmediate);
+  return text;
 }
 
 async function pieces(exchange: Exchange): Promise<Buffer> {
@@ -106,6 +109,63 @@ describe("connections", () => {
     expect(peer.connections.map(({ requests }) => requests.length)).toEqual([2]);
   });
 
+  test("whose end comes with their answer, unannounced, are not used again", async () => {
+    using peer = await engine(({ socket }) => socket.end(OK));
+    for (let i = 0; i < 40; i++) {
+      const sent = send(peer.url);
+      await sent.head;
+      expect(await sent.exchange.text()).toBe("ok");
+    }
+  });
+
+  test.skipIf(process.platform !== "linux")(
+    "are asked for by the kernel when they are silent (keep-alive)",
+    async () => {
+      using peer = await engine(({ socket }) => socket.write(CHUNKED));
+      const { exchange, head } = send(peer.url);
+      await head;
+      const port = Number(new URL(peer.url).port).toString(16).toUpperCase().padStart(4, "0");
+      const [line] = (await Bun.file("/proc/net/tcp").text()).split("\n").filter((row) => row.includes(`:${port} 01 `));
+      // The timer that runs: 2 is keep-alive.
+      expect(line).toContain(" 02:");
+      exchange.close();
+    },
+  );
+
+  test("to a host that is gone are not begun again and again", async () => {
+    const deaf = await new DeafWorker().start();
+    try {
+      const url = `${deaf.url}/v1`;
+      const given: Sent[] = [];
+      for (let i = 0; i < 8; i++) given.push(send(url, { connectMs: 20 }));
+      await Promise.all(given.map(({ head }) => error(head)));
+      const request = { headers: {}, body: "", fresh: false, connectMs: 20 };
+      expect(sendOverSocket(url, request, { head: () => {}, failed: () => {} })).toBeUndefined();
+    } finally {
+      deaf.stop();
+    }
+  });
+
+  test("that fail at once do so after the sending", async () => {
+    const order: string[] = [];
+    const failed = new Promise<void>((resolve) => {
+      sendOverSocket(
+        "http://255.255.255.255/v1",
+        { headers: {}, body: "", fresh: false, connectMs: 1_000 },
+        {
+          head: () => {},
+          failed: () => {
+            order.push("failed");
+            resolve();
+          },
+        },
+      );
+      order.push("sent");
+    });
+    await failed;
+    expect(order).toEqual(["sent", "failed"]);
+  });
+
   test("that cannot be opened tell why", async () => {
     const refused = await error(send("http://127.0.0.1:1/v1").head);
     const nowhere = await error(send("http://no-such-host.invalid/v1").head);
@@ -129,7 +189,7 @@ describe("connections", () => {
 describe("requests", () => {
   test("have the length they say, even with half a surrogate pair in them", async () => {
     using peer = await engine(({ socket }) => socket.write(OK));
-    for (const body of ["\ud800", "ü\udc00", "x".repeat(100_000) + "\ud83d\ude00"]) {
+    for (const body of ["\ud800", "ü\udc00", `${"x".repeat(100_000)}\ud83d\ude00`]) {
       expect(await whole(send(peer.url, { body, headers: { "x-value": "gr\xfc\xdfe" } }))).toBe("ok");
       const request = peer.connections[0]!.requests.at(-1)!;
       expect(request).toContain("\r\nx-value: gr\xfc\xdfe\r\n");
@@ -226,6 +286,37 @@ describe("answers", () => {
     expect(await error(whole(send(peer.url)))).toBeInstanceOf(Error);
   });
 
+  test("that end with a connection which a half-sent request has broken are no answers", async () => {
+    using peer = await new TcpEngine(
+      () => {},
+      ({ socket }) => {
+        socket.write(`HTTP/1.1 200 OK\r\n\r\n${"a".repeat(1_000)}`);
+        socket.resetAndDestroy();
+      },
+    ).listen();
+    const body = "x".repeat(20_000_000);
+    for (let i = 0; i < 20; i++)
+      expect(await error(whole(send(peer.url, { body, fresh: true })))).toBeInstanceOf(Error);
+  });
+
+  test("whose reader throws are given up: the engine is not left talking to nobody", async () => {
+    using peer = await engine(({ socket }) => {
+      socket.write(CHUNKED);
+      const talking = setInterval(() => socket.write("2\r\nab\r\n"), 5);
+      socket.on("close", () => clearInterval(talking));
+    });
+    const { exchange, head } = send(peer.url);
+    await head;
+    exchange.read(
+      () => {
+        throw new Error("a bug");
+      },
+      () => {},
+    );
+    await until(() => peer.connections[0]!.closed);
+    expect(await error(chunk(exchange))).toBeInstanceOf(Error);
+  });
+
   test("as text: UTF-8 cut anywhere, without its byte order mark", async () => {
     const text = "Grüße, 世界! 🎉";
     const bytes = Buffer.from(`\ufeff${text}`);
@@ -254,6 +345,7 @@ describe("answers", () => {
     // The kernel's buffers on both sides hold some megabytes of it.
     expect(peer.connections[0]!.socket.writableLength).toBeGreaterThan(size / 2);
     expect((await pieces(exchange)).length).toBe(size);
+    await new Promise(setImmediate);
     expect(await whole(send(peer.url))).toBe("ok");
     expect(peer.connections.length).toBe(1);
   });
@@ -267,6 +359,7 @@ describe("answers", () => {
     await first.head;
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect((await pieces(first.exchange)).length).toBe(body.length);
+    await new Promise(setImmediate);
     expect(await whole(send(peer.url))).toBe("ok");
     expect(peer.connections.length).toBe(1);
   });
@@ -332,11 +425,33 @@ describe("closing", () => {
     expect(heads).toEqual([200]);
   });
 
+  test("an answer that is unpacked: what is pending fails, and nothing more is unpacked", async () => {
+    const packed = gzipSync(Buffer.from(crypto.getRandomValues(new Uint8Array(4_096))));
+    using peer = await engine(({ socket, requests }) => {
+      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`;
+      socket.write(
+        Buffer.concat([Buffer.from(head), packed.subarray(0, requests[0]!.endsWith("all") ? undefined : 2_000)]),
+      );
+    });
+    const half = send(peer.url);
+    await half.head;
+    const text = half.exchange.text();
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    half.exchange.close();
+    expect(await error(text)).toBeInstanceOf(Error);
+    const all = send(peer.url, { body: "all" });
+    await all.head;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    all.exchange.close();
+    expect(await error(all.exchange.text())).toBeInstanceOf(Error);
+  });
+
   test("after the end is nothing, and the connection stays", async () => {
     using peer = await engine(({ socket }) => socket.write(OK));
     const { exchange, head } = send(peer.url);
     await head;
     expect(await exchange.text()).toBe("ok");
+    await new Promise(setImmediate);
     exchange.close();
     expect(await whole(send(peer.url))).toBe("ok");
     expect(peer.connections.length).toBe(1);

@@ -16,9 +16,10 @@ export class TcpEngine {
   readonly #server: Server;
   readonly #answer: (side: EngineSide, request: string) => void;
 
-  constructor(answer: (side: EngineSide, request: string) => void) {
+  /** @param greet is called with each connection before anything has come on it */
+  constructor(answer: (side: EngineSide, request: string) => void, greet: (side: EngineSide) => void = () => {}) {
     this.#answer = answer;
-    this.#server = createServer((socket) => this.#serve(socket));
+    this.#server = createServer((socket) => greet(this.#serve(socket)));
   }
 
   async listen(): Promise<this> {
@@ -30,7 +31,7 @@ export class TcpEngine {
     return `http://127.0.0.1:${(this.#server.address() as { port: number }).port}/v1/x`;
   }
 
-  #serve(socket: Socket): void {
+  #serve(socket: Socket): EngineSide {
     const side: EngineSide = { socket, requests: [], bytes: 0, closed: false };
     this.connections.push(side);
     let text = "";
@@ -51,6 +52,7 @@ export class TcpEngine {
     socket.on("close", () => {
       side.closed = true;
     });
+    return side;
   }
 
   [Symbol.dispose](): void {
