@@ -208,15 +208,18 @@ describe("lingering, for engines that cannot bear an abort in mid-transfer", () 
     expect(engine().signal.aborted).toBe(false);
   });
 
-  test.each([true, false])("whoever waits for the whole answer since before gets it (to the end: %p)", async (untilEnd) => {
-    const { leg, engine } = handLeg();
-    const answer = leg.answer(1_000);
-    leg.linger("client", 20_000, untilEnd);
-    engine().whole('{"a":"done"}');
-    expect((await answer).text).toBe('{"a":"done"}');
-    await settled();
-    expect([leg.closed, leg.ended]).toEqual([undefined, true]);
-  });
+  test.each([true, false])(
+    "whoever waits for the whole answer since before gets it (to the end: %p)",
+    async (untilEnd) => {
+      const { leg, engine } = handLeg();
+      const answer = leg.answer(1_000);
+      leg.linger("client", 20_000, untilEnd);
+      engine().whole('{"a":"done"}');
+      expect((await answer).text).toBe('{"a":"done"}');
+      await settled();
+      expect([leg.closed, leg.ended]).toEqual([undefined, true]);
+    },
+  );
 
   test("what was read for nobody is nobody's answer", async () => {
     const { leg, engine } = handLeg();
