@@ -1,4 +1,4 @@
-/** The most Bun accepts. */
+/** The most Bun accepts. Counts requests by `fetch` only: legs over TLS, and what is asked of engines besides legs. */
 const CAP = "65336";
 const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
 

@@ -3,7 +3,8 @@ const SCHED_OTHER = 0;
 const SCHED_BATCH = 3;
 
 /**
- * Starts Bun's HTTP client thread so that it does not take the processor from the JavaScript thread each time it has something to do.
+ * Starts Bun's HTTP client thread so that it does not take the processor from the JavaScript thread each time it has something to do. Plain
+ * HTTP has no need of it (`bun-http/`); legs over TLS have.
  *
  * The two share a core wherever the router has no more than one (a container's limit, a busy machine). The kernel then stops JavaScript
  * twice per request, for each leg's few microseconds of work; left to wait until JavaScript waits, the thread does many legs at once: 15 %

@@ -2,7 +2,7 @@ import { ConnectTimeout } from "../../legs/transport.ts";
 import { AnswerParser } from "./answer-parser.ts";
 import type { IdleConnections } from "./idle-connections.ts";
 import type { Target } from "./origin.ts";
-import type { RequestText } from "./request-text.ts";
+import { type RequestText, restOf } from "./request-text.ts";
 import type { SocketExchange } from "./socket-exchange.ts";
 
 /**
@@ -25,7 +25,7 @@ export class Connection {
   /** Until the connection is open. */
   #request: RequestText | undefined;
   /** What of the request the kernel has not taken yet. */
-  #unsent: Uint8Array | undefined;
+  #unsent: RequestText | undefined;
   #reusable = false;
   #paused = false;
   #connecting = false;
@@ -134,17 +134,14 @@ export class Connection {
     return request;
   }
 
-  #write(socket: Socket, { text, bytes }: RequestText): void {
+  #write(socket: Socket, request: RequestText): void {
     // A negative number: it is closed, which `close` tells.
-    const taken = Math.max(0, socket.write(text));
-    if (taken < bytes) this.#unsent = (typeof text === "string" ? Buffer.from(text) : text).subarray(taken);
+    const taken = Math.max(0, socket.write(request.text));
+    this.#unsent = taken < request.bytes ? restOf(request, taken) : undefined;
   }
 
   writable(socket: Socket): void {
-    const rest = this.#unsent;
-    if (rest === undefined) return;
-    const taken = Math.max(0, socket.write(rest));
-    this.#unsent = taken < rest.length ? rest.subarray(taken) : undefined;
+    if (this.#unsent !== undefined) this.#write(socket, this.#unsent);
   }
 
   received(bytes: Uint8Array): void {

@@ -7,6 +7,17 @@ export interface RequestText {
   bytes: number;
 }
 
+/** What is left of a request when so many of its bytes have gone out. */
+export function restOf({ text, bytes }: RequestText, taken: number): RequestText {
+  // ASCII, as many bytes as characters: still no copy.
+  if (typeof text !== "string" || text.length === bytes) return { text: cut(text, taken), bytes: bytes - taken };
+  return { text: Buffer.from(text).subarray(taken), bytes: bytes - taken };
+}
+
+function cut(text: string | Buffer, from: number): string | Buffer {
+  return typeof text === "string" ? text.slice(from) : text.subarray(from);
+}
+
 /** What would end a header, or is no byte: what the web's own `Headers` forbids (RFC 9110 section 5.5 lets a recipient keep the rest). */
 const FORBIDDEN = /[\0\r\n]|[^\0-\xff]/;
 const BEYOND_ASCII = /[\x80-\xff]/;

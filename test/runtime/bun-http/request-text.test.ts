@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
-import { requestText } from "../../../src/runtime/bun-http/request-text.ts";
+import { requestText, restOf } from "../../../src/runtime/bun-http/request-text.ts";
 
 const target = targetOf("http://p1:8000/v1/chat/completions")!;
 
@@ -31,6 +31,28 @@ test("the body is UTF-8 and its length is that of its bytes, whatever the header
         expect(sent.subarray(at + 4)).toEqual(Buffer.from(body));
         expect(head).toContain(`\r\nx-value: ${value}`);
         expect(Number(/content-length: (\d+)$/.exec(head)![1])).toBe(Buffer.byteLength(body));
+      },
+    ),
+  );
+});
+
+test("what is left, wherever the socket stops", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "grapheme" }),
+      fc.constantFrom("ascii", "gr\xfc"),
+      fc.array(fc.nat()),
+      (body, value, stops) => {
+        let rest = requestText(target, { headers: { "x-value": value }, body, fresh: false, connectMs: 0 });
+        const whole = Buffer.from(rest.text as string);
+        let sent = 0;
+        for (const stop of stops) {
+          const taken = stop % (rest.bytes + 1);
+          rest = restOf(rest, taken);
+          sent += taken;
+          expect(Buffer.from(rest.text as string)).toEqual(whole.subarray(sent));
+          expect(rest.bytes).toBe(whole.length - sent);
+        }
       },
     ),
   );
