@@ -3,7 +3,8 @@ export { ConfigError, parseConfig, resolveSecrets, type Secrets } from "./config
 export type { RouterConfig } from "./config/schema.ts";
 export { createRouter, type PrefillRouter, type RouterOptions } from "./create-router.ts";
 export { type ErrorCode, Failure, type Stage } from "./errors/failure.ts";
-export type { Transport, TransportRequest } from "./legs/transport.ts";
+export type { AnswerHead, AnswerHeaders, Exchange, HeadListener } from "./legs/exchange.ts";
+export type { SendRequest, Transport, TransportRequest } from "./legs/transport.ts";
 export { MemoryStore } from "./shared/memory-store.ts";
 export type { Exchanged, InRecord, OpenStore, OutRecord, SharedStore } from "./shared/store.ts";
 export { version } from "./version.ts";

@@ -8,7 +8,6 @@ import { DecodeRelay, type RelayObserver } from "../relay/decode-relay.ts";
 import type { EventEditor } from "../relay/held-event.ts";
 import { streamApis } from "../sse/api.ts";
 import { engineFault } from "../sse/engine-error.ts";
-import { bufferedFault } from "../sse/marks.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Answer } from "./answer.ts";
 import type { Call } from "./call.ts";
@@ -16,7 +15,7 @@ import { explainPrefill } from "./explain.ts";
 import type { Interruptible } from "./interruptible.ts";
 import type { Services } from "./services.ts";
 import { usageOf } from "./usage.ts";
-import { isWholeJson } from "./whole-json.ts";
+import { checkWholeAnswer } from "./whole-answer.ts";
 
 export interface DecodeSideOptions {
   services: Services;
@@ -118,26 +117,7 @@ export class DecodeSide {
     } finally {
       this.#limitMet();
     }
-    const fault = bufferedFault(text, api);
-    if (fault !== undefined) {
-      throw new Failure("decode_failed", {
-        status: fault.status ?? 502,
-        stage: "decode",
-        kind: "content",
-        message: fault.message,
-        engine: fault,
-      });
-    }
-    if (!isWholeJson(head, text)) {
-      throw new Failure("decode_failed", {
-        status: 502,
-        stage: "decode",
-        kind: "content",
-        message: head.headers.get("content-type")?.includes("event-stream")
-          ? "The decode worker answered a buffered request with an event stream"
-          : "The decode worker's answer is not JSON",
-      });
-    }
+    checkWholeAnswer(head, text, api);
     this.#answered = true;
     const { task } = this.#o;
     if (task?.outcome === null) await this.#settle(task);

@@ -3,12 +3,10 @@ import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
 import { jsonString } from "../json/text.ts";
-import type { AnswerHead } from "../legs/exchange.ts";
 import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import { engineFault } from "../sse/engine-error.ts";
-import { bufferedFault } from "../sse/marks.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Worker } from "../workers/worker.ts";
@@ -16,7 +14,7 @@ import type { PassedHeaders } from "./answer.ts";
 import { blame } from "./blame.ts";
 import { explain } from "./explain.ts";
 import type { Services } from "./services.ts";
-import { isWholeJson } from "./whole-json.ts";
+import { checkWholeAnswer } from "./whole-answer.ts";
 
 /** A request that one worker answers whole and buffered (embeddings and the like). */
 export interface Forwarded {
@@ -107,24 +105,8 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
     });
   }
   const contentType = head.headers.get("content-type") ?? "application/json";
-  if (contentType.includes("json")) judge(head, text, headers);
+  if (contentType.includes("json")) checkWholeAnswer(head, text, "completions", headers);
   return { text: alias === undefined ? text : underName(text, alias), contentType, headers };
-}
-
-/** A 200 that is an error, or half an answer, is no answer. */
-function judge(head: AnswerHead, text: string, headers: PassedHeaders): void {
-  const fault = bufferedFault(text, "completions");
-  if (fault !== undefined) {
-    throw new Failure("decode_failed", {
-      status: fault.status ?? 502,
-      stage: "decode",
-      kind: "content",
-      message: fault.message,
-      engine: fault,
-      headers,
-    });
-  }
-  if (!isWholeJson(head, text)) throw failed(502, "content", "The worker's answer is not JSON");
 }
 
 /** The answer's own `model`, where it has one, is what the client asked for (contract section 5, alias). */
