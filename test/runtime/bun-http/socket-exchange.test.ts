@@ -1,0 +1,94 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { HeaderPairs } from "../../../src/runtime/bun-http/header-pairs.ts";
+import { SocketExchange } from "../../../src/runtime/bun-http/socket-exchange.ts";
+
+type Step = "receive" | "large" | "end" | "break" | "read" | "close" | "turn";
+
+const steps = fc.array(
+  fc.constantFrom<Step>("receive", "receive", "large", "read", "read", "read", "turn", "turn", "end", "break", "close"),
+  { maxLength: 40 },
+);
+
+/** The connection's side, as far as an exchange uses it. */
+class HandConnection {
+  paused = false;
+  abandoned = 0;
+  pause(): void {
+    this.paused = true;
+  }
+  resume(): void {
+    this.paused = false;
+  }
+  abandon(): void {
+    this.abandoned++;
+  }
+}
+
+test("whatever comes in whatever order: every byte once and in order, one call back per read, and an end is the engine's own", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, async (plan) => {
+      const told: string[] = [];
+      const exchange = new SocketExchange({ head: () => told.push("head"), failed: () => told.push("failed") });
+      const connection = new HandConnection();
+      exchange.carriedBy(connection as never);
+      exchange.begin({ status: 200, headers: new HeaderPairs([]) });
+      let sent = "";
+      let got = "";
+      let over: "ended" | "broken" | "closed" | undefined;
+      let pending = 0;
+      let inCall = false;
+      let ends = 0;
+      let failures = 0;
+      for (const step of plan) {
+        if (step === "turn") await new Promise(setImmediate);
+        if ((step === "receive" || step === "large") && over === undefined) {
+          const text = `<${sent.length}>`.padEnd(step === "large" ? 70_000 : 0, ".");
+          sent += text;
+          exchange.receive(Buffer.from(text));
+        }
+        if (step === "end" && over === undefined) {
+          over = "ended";
+          exchange.end();
+        }
+        if (step === "break" && over === undefined) {
+          over = "broken";
+          exchange.break(new Error("broken"));
+        }
+        if (step === "close") {
+          over ??= "closed";
+          exchange.close();
+        }
+        if (step === "read" && pending === 0) {
+          pending++;
+          inCall = true;
+          exchange.read(
+            (chunk) => {
+              expect(inCall).toBe(false);
+              pending--;
+              if (chunk === undefined) ends++;
+              else got += Buffer.from(chunk).toString();
+            },
+            () => {
+              expect(inCall).toBe(false);
+              pending--;
+              failures++;
+            },
+          );
+          inCall = false;
+        }
+        expect(pending === 0 || pending === 1).toBe(true);
+        expect(sent.startsWith(got)).toBe(true);
+      }
+      await new Promise(setImmediate);
+      // Nobody is kept waiting when it is over; otherwise the one who waits has read all there is.
+      if (over !== undefined) expect(pending).toBe(0);
+      else if (pending === 1) expect([got, connection.paused]).toEqual([sent, false]);
+      if (ends > 0) expect([over, got]).toEqual(["ended", sent]);
+      if (failures > 0) expect(["broken", "closed"]).toContain(over!);
+      expect(connection.abandoned).toBe(over === "closed" ? 1 : 0);
+      expect(told).toEqual(["head"]);
+    }),
+    { numRuns: 2_000 },
+  );
+});
