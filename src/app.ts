@@ -1,9 +1,9 @@
 import { type Context, Hono } from "hono";
-import { Failure } from "./errors/failure.ts";
+import { asFailure, Failure } from "./errors/failure.ts";
 import { corsFor } from "./middleware/cors.ts";
 import { DashboardRoutes } from "./routes/dashboard.ts";
 import type { RouteDeps } from "./routes/deps.ts";
-import { asFailure, errorResponse } from "./routes/error-response.ts";
+import { errorResponse } from "./routes/error-response.ts";
 import { FORWARDED, forwardHandler } from "./routes/forward.ts";
 import { type GenerationHandler, generationHandler } from "./routes/generation.ts";
 import { ModelRoutes } from "./routes/models.ts";

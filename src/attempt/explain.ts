@@ -1,9 +1,9 @@
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { PrefillError } from "../prefill/errors.ts";
 
 /** Anything thrown on the way → what the client may see. The heart's errors keep the dialect's Failure as their cause. */
 export function explain(error: unknown): Failure | ClientGone {
-  if (error instanceof Failure || error instanceof ClientGone) return error;
+  if (error instanceof ClientGone) return error;
   if (error instanceof PrefillError) {
     if (error.cause instanceof Failure) return error.cause;
     if (error.code === "no_disaggregated_params") {
@@ -23,12 +23,7 @@ export function explain(error: unknown): Failure | ClientGone {
       cause: error,
     });
   }
-  return new Failure("internal", {
-    status: 500,
-    stage: "router",
-    message: "The router failed to handle this request",
-    cause: error,
-  });
+  return asFailure(error);
 }
 
 export function explainPrefill(error: unknown): Failure {

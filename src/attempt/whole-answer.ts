@@ -1,4 +1,4 @@
-import { Failure } from "../errors/failure.ts";
+import { Failure, faultWithinAnswer } from "../errors/failure.ts";
 import type { AnswerHead } from "../legs/exchange.ts";
 import type { Api } from "../sse/api.ts";
 import { bufferedFault } from "../sse/marks.ts";
@@ -6,18 +6,9 @@ import type { PassedHeaders } from "./answer.ts";
 import { isWholeJson } from "./whole-json.ts";
 
 /** A 200 that is an error, or half an answer, is no answer: throws decode's Failure for it. */
-export function checkWholeAnswer(head: AnswerHead, text: string, api: Api, headers?: PassedHeaders): void {
+export function checkWholeAnswer(head: AnswerHead, text: string, api: Api, headers: PassedHeaders = []): void {
   const fault = bufferedFault(text, api);
-  if (fault !== undefined) {
-    throw new Failure("decode_failed", {
-      status: fault.status ?? 502,
-      stage: "decode",
-      kind: "content",
-      message: fault.message,
-      engine: fault,
-      ...(headers === undefined ? {} : { headers }),
-    });
-  }
+  if (fault !== undefined) throw faultWithinAnswer(fault, { headers });
   if (isWholeJson(head, text)) return;
   throw new Failure("decode_failed", {
     status: 502,

@@ -92,6 +92,29 @@ export class Failure extends Error {
   }
 }
 
+/** Whatever was thrown, as a Failure: what is none yet is the router's own. No stack trace leaves the process. */
+export function asFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  return new Failure("internal", {
+    status: 500,
+    stage: "router",
+    message: "The router failed to handle this request",
+    cause: error,
+  });
+}
+
+/** Decode's Failure for what an engine says of itself within a 200: its own status counts, else 502. */
+export function faultWithinAnswer(fault: EngineFault, more: Pick<FailureOptions, "headers" | "frame"> = {}): Failure {
+  return new Failure("decode_failed", {
+    status: fault.status ?? 502,
+    stage: "decode",
+    kind: "content",
+    message: fault.message,
+    engine: fault,
+    ...more,
+  });
+}
+
 /** The client itself has left. Never shown to anyone; neutral for every worker (499 in metrics and log). */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";

@@ -1,5 +1,5 @@
 import type { EngineAnswer } from "../engines/dialect.ts";
-import { Failure, type FaultKind } from "../errors/failure.ts";
+import { asFailure, Failure, type FaultKind } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { Preamble } from "../sse/preamble.ts";
 import type { AnswerHead, Exchange, HeadListener } from "./exchange.ts";
@@ -79,7 +79,8 @@ export class Leg implements HeadListener {
         this.#exchange = transport.send?.(url, request, this) ?? this.#overFetch(url, request);
       } catch (error) {
         this.#opened();
-        reject(notSent(error));
+        // For a reason of our own (a header that cannot be sent): no worker has failed.
+        reject(asFailure(error));
       }
     });
   }
@@ -234,24 +235,21 @@ export class Leg implements HeadListener {
 
   /** A Failure for this leg's transport. */
   lost(kind: FaultKind, cause: unknown): Failure {
-    const malformed = malformedHttp(cause);
-    const what =
-      malformed !== undefined
-        ? `sent what is not HTTP (${malformed})`
-        : kind === "refused"
-          ? "refused the connection"
-          : kind === "connect"
-            ? `could not be reached within ${this.#options.connectMs} ms`
-            : kind === "cut"
-              ? "cut its answer short"
-              : "closed the connection before it answered";
     return new Failure(this.role === "prefill" ? "prefill_unreachable" : "decode_unreachable", {
       status: 502,
       stage: this.role,
       kind,
-      message: `The ${this.role} worker ${what}`,
+      message: `The ${this.role} worker ${this.#whatItDid(kind, cause)}`,
       cause,
     });
+  }
+
+  #whatItDid(kind: FaultKind, cause: unknown): string {
+    const malformed = malformedHttp(cause);
+    if (malformed !== undefined) return `sent what is not HTTP (${malformed})`;
+    if (kind === "refused") return "refused the connection";
+    if (kind === "connect") return `could not be reached within ${this.#options.connectMs} ms`;
+    return kind === "cut" ? "cut its answer short" : "closed the connection before it answered";
   }
 
   async #probeConnect(): Promise<void> {
@@ -326,16 +324,6 @@ interface Aside {
 function malformedHttp(cause: unknown): string | undefined {
   const code = (cause as { code?: unknown } | undefined)?.code;
   return typeof code === "string" && code.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE" ? code : undefined;
-}
-
-/** For a reason of our own (a header that cannot be sent): no worker has failed. */
-function notSent(cause: unknown): Failure {
-  return new Failure("internal", {
-    status: 500,
-    stage: "router",
-    message: "The router failed to handle this request",
-    cause,
-  });
 }
 
 /** More than blank lines and comments: an engine's pings come while its transfer is still under way. */

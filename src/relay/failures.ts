@@ -1,4 +1,4 @@
-import { Failure } from "../errors/failure.ts";
+import { Failure, faultWithinAnswer } from "../errors/failure.ts";
 import type { SeenEvent } from "./held-event.ts";
 
 export function eventTooLarge(limit: number): Failure {
@@ -26,14 +26,7 @@ export function tooSilent(ms: number): Failure {
 /** The failure that stands in an event of decode. */
 export function engineFailure(seen: SeenEvent): Failure {
   const { fault, nested } = seen.meaning.failure!;
-  return new Failure("decode_failed", {
-    status: fault.status ?? 502,
-    stage: "decode",
-    kind: "content",
-    message: fault.message,
-    engine: fault,
-    ...(nested ? { frame: seen.bytes } : {}),
-  });
+  return faultWithinAnswer(fault, nested ? { frame: seen.bytes } : {});
 }
 
 function decodeFault(

@@ -3,10 +3,10 @@ import { assets } from "../dashboard/assets.ts";
 import { DashboardFeed, RowKeys } from "../dashboard/feed.ts";
 import { dashboardPage } from "../dashboard/page.ts";
 import type { RouterFacts } from "../dashboard/update.ts";
-import { Failure } from "../errors/failure.ts";
+import { asFailure, Failure } from "../errors/failure.ts";
 import { version } from "../version.ts";
 import type { RouteDeps } from "./deps.ts";
-import { asFailure, errorResponse } from "./error-response.ts";
+import { errorResponse } from "./error-response.ts";
 import { html, ownFile } from "./html-response.ts";
 import { requestId } from "./request-id.ts";
 

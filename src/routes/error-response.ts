@@ -1,5 +1,5 @@
 import { errorBody } from "../errors/body.ts";
-import { Failure } from "../errors/failure.ts";
+import type { Failure } from "../errors/failure.ts";
 
 export interface ErrorShape {
   requestId: string;
@@ -24,15 +24,4 @@ export function errorResponse(failure: Failure, shape: ErrorShape): Response {
   if (failure.retryAfterSeconds !== undefined)
     headers["retry-after"] = String(Math.max(1, Math.ceil(failure.retryAfterSeconds)));
   return new Response(body, { status: failure.status, headers });
-}
-
-/** Whatever was thrown, as a Failure. No stack trace leaves the process. */
-export function asFailure(error: unknown): Failure {
-  if (error instanceof Failure) return error;
-  return new Failure("internal", {
-    status: 500,
-    stage: "router",
-    message: "The router failed to handle this request",
-    cause: error,
-  });
 }

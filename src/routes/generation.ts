@@ -1,5 +1,5 @@
 import { Call, outcomeOf } from "../attempt/call.ts";
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { rawValue, readString } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import { jsonString } from "../json/text.ts";
@@ -14,7 +14,7 @@ import type { ChoiceInput } from "../workers/policy.ts";
 import { sessionKey } from "../workers/session-key.ts";
 import { admit } from "./admit.ts";
 import type { RouteDeps } from "./deps.ts";
-import { asFailure, errorResponse } from "./error-response.ts";
+import { errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";

@@ -1,11 +1,10 @@
 import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { failureFrame } from "../relay/failure-frame.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { streamApis } from "../sse/api.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
-import { asFailure } from "./error-response.ts";
 
 /** What of the telemetry a stream of comments needs. */
 type Told = Pick<Telemetry, "mask"> & { metrics: Pick<Telemetry["metrics"], "errorFrame"> };

@@ -1,13 +1,13 @@
 import type { Context } from "hono";
 import * as v from "valibot";
 import type { ClientKey } from "../config/secrets.ts";
-import { Failure } from "../errors/failure.ts";
+import { asFailure, Failure } from "../errors/failure.ts";
 import { smallText } from "../legs/small-body.ts";
 import { mayUse } from "../middleware/may-use.ts";
 import type { Model } from "../workers/fleet.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { RouteDeps } from "./deps.ts";
-import { asFailure, errorResponse } from "./error-response.ts";
+import { errorResponse } from "./error-response.ts";
 import { json } from "./json-response.ts";
 import { requestId } from "./request-id.ts";
 

@@ -1,9 +1,9 @@
 import type { Context } from "hono";
-import { type ErrorCode, Failure } from "../errors/failure.ts";
+import { asFailure, type ErrorCode, Failure } from "../errors/failure.ts";
 import type { FleetControl } from "../fleet/control.ts";
 import type { KeyRing } from "../middleware/key-ring.ts";
 import type { Clock } from "../runtime/clock.ts";
-import { asFailure, errorResponse } from "./error-response.ts";
+import { errorResponse } from "./error-response.ts";
 import { json } from "./json-response.ts";
 import { readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";

@@ -103,13 +103,7 @@ export class AnswerParser {
     const parts = this.#parts;
     if (parts.length === 0) return parts;
     this.#parts = [];
-    return parts.length === 1 || this.#bytes(parts) > JOINED ? parts : [Buffer.concat(parts)];
-  }
-
-  #bytes(parts: readonly Uint8Array[]): number {
-    let bytes = 0;
-    for (const part of parts) bytes += part.length;
-    return bytes;
+    return parts.length === 1 || bytesOf(parts) > JOINED ? parts : [Buffer.concat(parts)];
   }
 
   /** Makes ready for the next answer. */
@@ -140,6 +134,12 @@ export class AnswerParser {
     if (this.#interim) this.#interim = false;
     else this.complete = true;
   }
+}
+
+function bytesOf(parts: readonly Uint8Array[]): number {
+  let bytes = 0;
+  for (const part of parts) bytes += part.length;
+  return bytes;
 }
 
 function findNative(): NativeParserClass | undefined {

@@ -90,16 +90,12 @@ export class Connection {
     this.#socket?.resume();
   }
 
-  /** The exchange wants no more of its answer. */
+  /** Nothing more is wanted of the exchange under way. */
   abandon(): void {
     this.#exchange = undefined;
     this.drop();
-    this.#abandonConnecting();
-  }
-
-  /** Bun cannot take back a connect; until the kernel gives up on it, it is only a file more. */
-  #abandonConnecting(): void {
     if (!this.#connecting || this.#request === undefined) return;
+    // Bun cannot take back a connect; until the kernel gives up on it, it is only a file more.
     this.#request = undefined;
     this.#idle.abandoned(this.host, 1);
   }
@@ -205,9 +201,7 @@ export class Connection {
 
   #break(error: unknown): void {
     const exchange = this.#exchange;
-    this.#exchange = undefined;
-    this.drop();
-    this.#abandonConnecting();
+    this.abandon();
     exchange?.break(error);
   }
 }

@@ -9,13 +9,10 @@ export interface RequestText {
 
 /** What is left of a request when so many of its bytes have gone out. */
 export function restOf({ text, bytes }: RequestText, taken: number): RequestText {
+  const left = bytes - taken;
   // ASCII, as many bytes as characters: still no copy.
-  if (typeof text !== "string" || text.length === bytes) return { text: cut(text, taken), bytes: bytes - taken };
-  return { text: Buffer.from(text).subarray(taken), bytes: bytes - taken };
-}
-
-function cut(text: string | Buffer, from: number): string | Buffer {
-  return typeof text === "string" ? text.slice(from) : text.subarray(from);
+  if (typeof text === "string" && text.length === bytes) return { text: text.slice(taken), bytes: left };
+  return { text: (typeof text === "string" ? Buffer.from(text) : text).subarray(taken), bytes: left };
 }
 
 /** What would end a header, or is no byte: what the web's own `Headers` forbids (RFC 9110 section 5.5 lets a recipient keep the rest). */

@@ -15,15 +15,17 @@ let works: boolean | undefined;
  * HTTP: each request wakes it twice and is woken by it, each chunk becomes a step of a stream.
  *
  * Plain HTTP only (TLS is `fetch`'s business), only where the build has that parser, and not to a host on which connects are given up again
- * and again (`fetch` can take one back): gives `undefined` otherwise. A request is never sent twice: on a kept-alive connection that the engine closes in this moment it fails, as a reset before any byte of an answer.
+ * and again (`fetch` can take one back): gives `undefined` otherwise. A request is never sent twice: on a kept-alive connection that the
+ * engine closes in this moment it fails, as a reset before any byte of an answer.
  */
 export function sendOverSocket(url: string, request: SendRequest, listener: HeadListener): Exchange | undefined {
   const target = targetOf(url);
   works ??= parserWorks();
   if (target === undefined || !works) return undefined;
+  // First, since it may throw: a connection that was taken has to be used.
+  const text = requestText(target, request);
   const kept = request.fresh ? undefined : idle.take(target.host);
   if (kept === undefined && idle.tooManyAbandoned(target.host)) return undefined;
-  const text = requestText(target, request);
   const exchange = new SocketExchange(listener);
   if (kept === undefined) Connection.open(target, idle, text, exchange, !request.fresh, request.connectMs);
   else kept.carry(text, exchange);
