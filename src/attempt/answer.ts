@@ -1,6 +1,8 @@
 /** A stream for the client, pulled: `next` resolves with bytes, or undefined at the end, and never rejects. */
 export interface ClientSource {
   next(): Promise<Uint8Array | undefined>;
+  /** The same where each promise counts: calls `take` once, perhaps before it returns. */
+  pull?(take: (bytes: Uint8Array | undefined) => void): void;
 }
 
 export type PassedHeaders = readonly (readonly [string, string])[];

@@ -31,7 +31,7 @@ const latin1 = new TextDecoder("latin1");
  * for). It decides when the status is committed, holds the finish event while prefill's tail is unsettled, and turns every failure after
  * the commit into one frame, the end mark and a clean end.
  *
- * The per-chunk path is `next` → `#onChunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
+ * The per-chunk path is `pull` → `#onChunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
  */
 export class DecodeRelay {
   readonly #o: RelayOptions;
@@ -73,12 +73,17 @@ export class DecodeRelay {
 
   /** The next bytes for the client, undefined at the end. Never rejects. Call again only after the last one has resolved. */
   next(): Promise<Uint8Array | undefined> {
-    if (!this.#out.empty) return Promise.resolve(this.#out.take());
-    if (this.#state === "over") return Promise.resolve(undefined);
-    return new Promise((resolve) => {
-      this.#out.await(resolve);
+    return new Promise((resolve) => this.pull(resolve));
+  }
+
+  /** Calls `take` once with the next bytes for the client, undefined at the end. Call again only after that. */
+  pull(take: (bytes: Uint8Array | undefined) => void): void {
+    if (!this.#out.empty) take(this.#out.take());
+    else if (this.#state === "over") take(undefined);
+    else {
+      this.#out.await(take);
       this.#advance();
-    });
+    }
   }
 
   /** Ends the stream from outside: the client has left, and nothing more is read or written; or a Failure, which becomes its last frame. */

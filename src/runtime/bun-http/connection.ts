@@ -1,5 +1,7 @@
 import { ConnectTimeout } from "../../legs/transport.ts";
-import { AnswerParser } from "./answer-parser.ts";
+import type { AnswerBody } from "./answer-body.ts";
+import { bodyAfter } from "./body-after.ts";
+import { HeadParser } from "./head-parser.ts";
 import type { IdleConnections } from "./idle-connections.ts";
 import type { Target } from "./origin.ts";
 import { type RequestText, restOf } from "./request-text.ts";
@@ -19,7 +21,11 @@ type Socket = Bun.Socket<Connection>;
 export class Connection {
   readonly host: string;
   readonly #idle: IdleConnections;
-  readonly #parser = new AnswerParser();
+  /** While the head of an answer is under way. */
+  #parser: HeadParser | undefined;
+  /** While a body is. */
+  #body: AnswerBody | undefined;
+  #keepsAlive = false;
   #socket: Socket | undefined;
   #exchange: SocketExchange | undefined;
   /** Until the connection is open. */
@@ -71,7 +77,6 @@ export class Connection {
     const socket = this.#socket!;
     socket.timeout(0);
     socket.ref();
-    this.#parser.next();
     this.#exchange = exchange;
     exchange.carriedBy(this);
     this.#write(socket, request);
@@ -147,24 +152,42 @@ export class Connection {
       this.drop();
       return;
     }
-    const parser = this.#parser;
-    const hadHead = parser.head !== undefined;
-    const error = parser.read(bytes);
-    if (!hadHead && parser.head !== undefined) exchange.begin(parser.head);
+    const at = this.#body === undefined ? this.#readHead(bytes, exchange) : 0;
+    const body = this.#body;
     // The exchange may be closed by what it is told.
-    for (const part of parser.body()) if (this.#exchange === exchange) exchange.receive(part);
+    if (body === undefined || this.#exchange !== exchange) return;
+    const payload = body.push(bytes, at);
+    if (payload !== undefined) exchange.receive(payload);
     if (this.#exchange !== exchange) return;
-    if (parser.complete) this.#complete(exchange);
-    else if (error !== undefined) this.#break(error);
+    if (body.complete) this.#complete(exchange, body);
+    else if (body.error !== undefined) this.#break(body.error);
   }
 
-  #complete(exchange: SocketExchange): void {
-    const { keepsAlive, overrun } = this.#parser;
+  /** Gives where the body begins. */
+  #readHead(bytes: Uint8Array, exchange: SocketExchange): number {
+    this.#parser ??= HeadParser.take();
+    const parser = this.#parser;
+    const error = parser.read(bytes);
+    const { head, keepsAlive, bodyAt } = parser;
+    if (head === undefined) {
+      if (error !== undefined) this.#break(error);
+      return 0;
+    }
+    this.#parser = undefined;
+    parser.giveBack();
+    this.#keepsAlive = keepsAlive;
+    this.#body = bodyAfter(head);
+    exchange.begin(head);
+    return bodyAt;
+  }
+
+  #complete(exchange: SocketExchange, { overrun }: AnswerBody): void {
     const socket = this.#socket;
     this.#exchange = undefined;
+    this.#body = undefined;
     // The end may have come with the bytes that were too many.
     this.resume();
-    if (socket !== undefined && this.#reusable && keepsAlive && !overrun && this.#unsent === undefined) {
+    if (socket !== undefined && this.#reusable && this.#keepsAlive && !overrun && this.#unsent === undefined) {
       socket.timeout(IDLE_SECONDS);
       socket.unref();
       this.#idle.settle(this);
@@ -181,11 +204,12 @@ export class Connection {
       this.drop();
       return;
     }
-    const error = this.#parser.end();
+    const body = this.#body;
+    const error = body?.end();
     // A reset is told as an end where it meets a request that is not wholly sent.
-    if (this.#parser.complete && this.#unsent === undefined) {
+    if (body?.complete === true && this.#unsent === undefined) {
       this.#reusable = false;
-      this.#complete(exchange);
+      this.#complete(exchange, body);
     } else {
       this.#break(error ?? new Error("The engine closed the connection"));
     }
@@ -196,7 +220,6 @@ export class Connection {
     this.#connected();
     this.#socket = undefined;
     this.#break(error ?? new Error("The connection was closed"));
-    this.#parser.close();
   }
 
   #break(error: unknown): void {

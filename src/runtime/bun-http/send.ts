@@ -1,7 +1,7 @@
 import type { Exchange, HeadListener } from "../../legs/exchange.ts";
 import type { SendRequest } from "../../legs/transport.ts";
-import { parserWorks } from "./answer-parser.ts";
 import { Connection } from "./connection.ts";
+import { parserWorks } from "./head-parser.ts";
 import { IdleConnections } from "./idle-connections.ts";
 import { targetOf } from "./origin.ts";
 import { requestText } from "./request-text.ts";

@@ -1,9 +1,10 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
 import { ConnectTimeout, faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
 import { sendOverSocket } from "../../../src/runtime/bun-http/send.ts";
 import { DeafWorker } from "../../runtimes/deaf.ts";
+import { textOf } from "./pieces.ts";
 import { type EngineSide, TcpEngine } from "./tcp-engine.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -14,11 +15,25 @@ interface Sent {
   head: Promise<AnswerHead>;
 }
 
+const deaf: DeafWorker[] = [];
+
+/** Kept until the end: connects to it that were given up would reach whoever gets its port. */
+async function deafWorker(): Promise<string> {
+  const worker = await new DeafWorker().start();
+  deaf.push(worker);
+  return worker.url;
+}
+
+afterAll(() => {
+  for (const worker of deaf) worker.stop();
+});
+
 function send(url: string, more: Partial<SendRequest> = {}): Sent {
   const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
   promise.catch(() => {});
   const request = { headers: {}, body: "{}", fresh: false, connectMs: 1_000, ...more };
-  const exchange = sendOverSocket(url, request, { head: resolve, failed: reject })!;
+  const exchange = sendOverSocket(url, request, { head: resolve, failed: reject });
+  if (exchange === undefined) throw new Error("not over a socket");
   return { exchange, head: promise };
 }
 
@@ -133,17 +148,12 @@ describe("connections", () => {
   );
 
   test("to a host that is gone are not begun again and again", async () => {
-    const deaf = await new DeafWorker().start();
-    try {
-      const url = `${deaf.url}/v1`;
-      const given: Sent[] = [];
-      for (let i = 0; i < 8; i++) given.push(send(url, { connectMs: 20 }));
-      await Promise.all(given.map(({ head }) => error(head)));
-      const request = { headers: {}, body: "", fresh: false, connectMs: 20 };
-      expect(sendOverSocket(url, request, { head: () => {}, failed: () => {} })).toBeUndefined();
-    } finally {
-      deaf.stop();
-    }
+    const url = `${await deafWorker()}/v1`;
+    const given: Sent[] = [];
+    for (let i = 0; i < 8; i++) given.push(send(url, { connectMs: 20 }));
+    await Promise.all(given.map(({ head }) => error(head)));
+    const request = { headers: {}, body: "", fresh: false, connectMs: 20 };
+    expect(sendOverSocket(url, request, { head: () => {}, failed: () => {} })).toBeUndefined();
   });
 
   test("that fail at once do so after the sending", async () => {
@@ -173,16 +183,12 @@ describe("connections", () => {
   });
 
   test("that do not open within connectMs are given up", async () => {
-    const deaf = await new DeafWorker().start();
-    try {
-      const from = performance.now();
-      const failed = await error(send(`${deaf.url}/v1`, { connectMs: 100 }).head);
-      expect(failed).toBeInstanceOf(ConnectTimeout);
-      expect(faultBeforeHeaders(failed)).toBe("connect");
-      expect(performance.now() - from).toBeGreaterThan(90);
-    } finally {
-      deaf.stop();
-    }
+    const url = await deafWorker();
+    const from = performance.now();
+    const failed = await error(send(`${url}/v1`, { connectMs: 100 }).head);
+    expect(failed).toBeInstanceOf(ConnectTimeout);
+    expect(faultBeforeHeaders(failed)).toBe("connect");
+    expect(performance.now() - from).toBeGreaterThan(90);
   });
 });
 
@@ -235,10 +241,10 @@ describe("answers", () => {
     const { exchange, head } = send(peer.url);
     const { status, headers } = await head;
     expect([status, headers.get("transfer-encoding"), headers.has("content-length")]).toEqual([207, "chunked", false]);
-    expect(String(await chunk(exchange))).toBe("abc");
+    expect(textOf(await chunk(exchange))).toBe("abc");
     const next = chunk(exchange);
     peer.connections[0]!.socket.write("2\r\nde\r\n1\r\nf\r\n");
-    expect(String(await next)).toBe("def");
+    expect(textOf(await next)).toBe("def");
     peer.connections[0]!.socket.write("0\r\n\r\n");
     expect(await chunk(exchange)).toBeUndefined();
     expect(await chunk(exchange)).toBeUndefined();
