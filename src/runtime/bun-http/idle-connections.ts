@@ -33,6 +33,10 @@ export class IdleConnections {
     idle.push(connection);
   }
 
+  has(host: string): boolean {
+    return (this.#byHost.get(host)?.length ?? 0) > 0;
+  }
+
   /** The one that was used last: the others may end by themselves, and it is the least likely to be closed in this moment. */
   take(host: string): Connection | undefined {
     const connection = this.#byHost.get(host)?.pop();

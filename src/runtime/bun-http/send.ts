@@ -22,9 +22,10 @@ export function sendOverSocket(url: string, request: SendRequest, listener: Head
   const target = targetOf(url);
   works ??= parserWorks();
   if (target === undefined || !works) return undefined;
+  const willKeep = !request.fresh && idle.has(target.host);
   // First, since it may throw: a connection that was taken has to be used.
-  const text = requestText(target, request);
-  const kept = request.fresh ? undefined : idle.take(target.host);
+  const text = requestText(target, request, willKeep);
+  const kept = willKeep ? idle.take(target.host) : undefined;
   if (kept === undefined && idle.tooManyAbandoned(target.host)) return undefined;
   const exchange = new SocketExchange(listener);
   if (kept === undefined) Connection.open(target, idle, text, exchange, !request.fresh, request.connectMs);

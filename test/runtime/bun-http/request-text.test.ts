@@ -1,12 +1,12 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
 import { requestText, restOf } from "../../../src/runtime/bun-http/request-text.ts";
 
 const target = targetOf("http://p1:8000/v1/chat/completions")!;
 
-function bytes(headers: Record<string, string>, body: string, fresh = false): Buffer {
-  const { text, bytes: length } = requestText(target, { headers, body, fresh, connectMs: 0 });
+function bytes(headers: Record<string, string>, body: string, fresh = false, atOnce = false): Buffer {
+  const { text, bytes: length } = requestText(target, { headers, body, fresh, connectMs: 0 }, atOnce);
   const sent = Buffer.from(text as string);
   expect(sent.length).toBe(length);
   return sent;
@@ -36,6 +36,51 @@ test("the body is UTF-8 and its length is that of its bytes, whatever the header
   );
 });
 
+describe("long requests that are written at once", () => {
+  const long = fc
+    .tuple(fc.constantFrom("a", "ü", "語", "😀", "\ud83d", '\\n"'), fc.integer({ min: 9_000, max: 20_000 }))
+    .map(([text, times]) => text.repeat(times));
+
+  test("are what they are otherwise, one after the other, with the same body or another", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(long, fc.constantFrom("a", "gr\xfc")), { maxLength: 4 }), (requests) => {
+        for (const [body, value] of requests) {
+          const headers = { "x-value": value };
+          const slow = requestText(target, { headers, body, fresh: false, connectMs: 0 }, false).text;
+          // Its text has one byte for each character of the head.
+          const whole = typeof slow === "string" ? Buffer.from(slow) : slow;
+          for (let leg = 0; leg < 2; leg++) expect(bytes(headers, body, false, true).equals(whole)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  test("leave a rest that stays when the next one is put together", () => {
+    fc.assert(
+      fc.property(long, fc.nat(), (body, stop) => {
+        const request = requestText(target, { headers: {}, body, fresh: false, connectMs: 0 }, true);
+        const whole = Buffer.from(request.text as Buffer);
+        const taken = stop % whole.length;
+        const rest = restOf(request, taken);
+        bytes({ "x-other": "1" }, "z".repeat(30_000), false, true);
+        expect((rest.text as Buffer).equals(whole.subarray(taken))).toBe(true);
+        expect(rest.bytes).toBe(whole.length - taken);
+      }),
+    );
+  });
+
+  test("with a head beyond all measure, or a body, are put together otherwise", () => {
+    const head = bytes({ "x-long": "y".repeat(20_000) }, "z".repeat(9_000), false, true);
+    expect(head.indexOf("\r\n\r\n") + 4).toBe(head.length - 9_000);
+    const { fleeting } = requestText(
+      target,
+      { headers: {}, body: "z".repeat(300_000), fresh: false, connectMs: 0 },
+      true,
+    );
+    expect(fleeting).toBeUndefined();
+  });
+});
+
 test("what is left, wherever the socket stops", () => {
   fc.assert(
     fc.property(
@@ -43,7 +88,7 @@ test("what is left, wherever the socket stops", () => {
       fc.constantFrom("ascii", "gr\xfc"),
       fc.array(fc.nat()),
       (body, value, stops) => {
-        let rest = requestText(target, { headers: { "x-value": value }, body, fresh: false, connectMs: 0 });
+        let rest = requestText(target, { headers: { "x-value": value }, body, fresh: false, connectMs: 0 }, false);
         const whole = Buffer.from(rest.text as string);
         let sent = 0;
         for (const stop of stops) {

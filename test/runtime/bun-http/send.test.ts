@@ -221,6 +221,22 @@ describe("requests", () => {
     expect(Buffer.from(request!.slice(request!.indexOf("\r\n\r\n") + 4), "latin1").toString() === body).toBe(true);
   });
 
+  test("of which a kept connection has taken a part stay what they are while others are sent", async () => {
+    using slow = await engine(({ socket }) => socket.write(OK));
+    using other = await engine(({ socket }) => socket.write(OK));
+    for (const peer of [slow, other]) expect(await whole(send(peer.url))).toBe("ok");
+    slow.connections[0]!.socket.pause();
+    const long = "\u8a9e".repeat(260_000);
+    const sent = Array.from({ length: 8 }, () => send(slow.url, { body: long }));
+    await whole(send(other.url, { body: "z".repeat(200_000) }));
+    slow.connections[0]!.socket.resume();
+    expect(await Promise.all(sent.map(whole))).toEqual(sent.map(() => "ok"));
+    const requests = slow.connections.flatMap(({ requests }) => requests).filter((request) => request.length > 1_000);
+    expect(requests.length).toBe(8);
+    const bodies = requests.map((request) => Buffer.from(request.slice(request.indexOf("\r\n\r\n") + 4), "latin1"));
+    for (const body of bodies) expect(body.toString() === long).toBe(true);
+  });
+
   test("that are answered before they are sent leave no connection behind", async () => {
     const answer = "HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig";
     using peer = await engine(() => {});
