@@ -1,3 +1,5 @@
+import { unpackBy } from "./unpack.ts";
+
 /** Content codings (RFC 9110 section 8.4.1) by the names that Bun's `DecompressionStream` has for them; the web standard's types know two of them only. */
 const FORMATS: ReadonlyMap<string, string> = new Map([
   ["gzip", "gzip"],
@@ -7,24 +9,14 @@ const FORMATS: ReadonlyMap<string, string> = new Map([
   ["zstd", "zstd"],
 ]);
 
-type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
-
 /**
  * A body that came compressed although `identity` was asked for, unpacked only as it is read. Bun's own unpacking takes whatever the socket
- * holds at once: 1 MiB on the wire may be 1 GiB in memory before anybody has read a byte. `undefined` for a coding that nobody knows.
+ * holds at once: 1 MiB on the wire may be 1 GiB in memory before anybody has read a byte.
  */
-export function unpackedStream(body: Bytes, encodings: string): Bytes | undefined {
-  const formats = encodings
-    .toLowerCase()
-    .split(",")
-    .map((encoding) => FORMATS.get(encoding.trim()));
-  if (formats.includes(undefined)) return undefined;
-  let stream = body;
-  for (const format of formats.reverse()) {
-    stream = stream.pipeThrough(new DecompressionStream(format as CompressionFormat));
-  }
-  return stream;
-}
+export const unpackedStream = unpackBy((coding) => {
+  const format = FORMATS.get(coding);
+  return format === undefined ? undefined : () => new DecompressionStream(format as CompressionFormat);
+});
 
 /**
  * The same for a response. `content-encoding` stays among the headers, as it does on the other runtimes, and tells readers that

@@ -1,11 +1,11 @@
 import { ConnectTimeout } from "../../legs/transport.ts";
+import type { Carrier, PushedExchange } from "../pushed-exchange.ts";
 import type { AnswerBody } from "./answer-body.ts";
 import { bodyAfter } from "./body-after.ts";
 import { HeadParser } from "./head-parser.ts";
 import type { IdleConnections } from "./idle-connections.ts";
 import type { Target } from "./origin.ts";
 import { type RequestText, restOf } from "./request-text.ts";
-import type { SocketExchange } from "./socket-exchange.ts";
 
 /**
  * Without a request for so long a connection is closed, at the latest. Less than the 5 s after which uvicorn, in front of each of the engines,
@@ -18,7 +18,7 @@ const KEEP_ALIVE_MS = 60_000;
 type Socket = Bun.Socket<Connection>;
 
 /** One TCP connection to one engine, which carries one exchange after the other. */
-export class Connection {
+export class Connection implements Carrier {
   readonly host: string;
   readonly #idle: IdleConnections;
   /** While the head of an answer is under way. */
@@ -27,7 +27,7 @@ export class Connection {
   #body: AnswerBody | undefined;
   #keepsAlive = false;
   #socket: Socket | undefined;
-  #exchange: SocketExchange | undefined;
+  #exchange: PushedExchange | undefined;
   /** Until the connection is open. */
   #request: RequestText | undefined;
   /** What of the request the kernel has not taken yet. */
@@ -53,7 +53,7 @@ export class Connection {
     { host, hostname, port }: Target,
     idle: IdleConnections,
     request: RequestText,
-    exchange: SocketExchange,
+    exchange: PushedExchange,
     reusable: boolean,
     connectMs: number,
   ): void {
@@ -73,7 +73,7 @@ export class Connection {
   }
 
   /** Sends `request` on this idle connection. */
-  carry(request: RequestText, exchange: SocketExchange): void {
+  carry(request: RequestText, exchange: PushedExchange): void {
     const socket = this.#socket!;
     socket.timeout(0);
     socket.ref();
@@ -164,7 +164,7 @@ export class Connection {
   }
 
   /** Gives where the body begins. */
-  #readHead(bytes: Uint8Array, exchange: SocketExchange): number {
+  #readHead(bytes: Uint8Array, exchange: PushedExchange): number {
     this.#parser ??= HeadParser.take();
     const parser = this.#parser;
     const error = parser.read(bytes);
@@ -181,7 +181,7 @@ export class Connection {
     return bodyAt;
   }
 
-  #complete(exchange: SocketExchange, { overrun }: AnswerBody): void {
+  #complete(exchange: PushedExchange, { overrun }: AnswerBody): void {
     const socket = this.#socket;
     this.#exchange = undefined;
     this.#body = undefined;

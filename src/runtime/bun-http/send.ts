@@ -1,11 +1,12 @@
 import type { Exchange, HeadListener } from "../../legs/exchange.ts";
 import type { SendRequest } from "../../legs/transport.ts";
+import { unpackedStream } from "../bun-unpack.ts";
+import { PushedExchange } from "../pushed-exchange.ts";
 import { Connection } from "./connection.ts";
 import { parserWorks } from "./head-parser.ts";
 import { IdleConnections } from "./idle-connections.ts";
 import { targetOf } from "./origin.ts";
 import { requestText } from "./request-text.ts";
-import { SocketExchange } from "./socket-exchange.ts";
 
 const idle = new IdleConnections();
 let works: boolean | undefined;
@@ -27,7 +28,7 @@ export function sendOverSocket(url: string, request: SendRequest, listener: Head
   const text = requestText(target, request, willKeep);
   const kept = willKeep ? idle.take(target.host) : undefined;
   if (kept === undefined && idle.tooManyAbandoned(target.host)) return undefined;
-  const exchange = new SocketExchange(listener);
+  const exchange = new PushedExchange(listener, unpackedStream);
   if (kept === undefined) Connection.open(target, idle, text, exchange, !request.fresh, request.connectMs);
   else kept.carry(text, exchange);
   return exchange;

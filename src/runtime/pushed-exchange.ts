@@ -1,7 +1,15 @@
-import type { AnswerHead, Exchange, HeadListener } from "../../legs/exchange.ts";
-import { StreamBody } from "../../legs/stream-body.ts";
-import { unpackedStream } from "../bun-unpack.ts";
-import type { Connection } from "./connection.ts";
+import type { AnswerHead, Exchange, HeadListener } from "../legs/exchange.ts";
+import { StreamBody } from "../legs/stream-body.ts";
+import type { Unpack } from "./unpack.ts";
+
+/** What carries a request and its answer, and pushes what comes. */
+export interface Carrier {
+  /** Lets the engine wait. */
+  pause(): void;
+  resume(): void;
+  /** Nothing more is wanted of this exchange. */
+  abandon(): void;
+}
 
 /** Bytes that wait for their reader before the engine is stopped. */
 const HIGH_WATER = 65_536;
@@ -12,11 +20,12 @@ const DENSELY_PACKED_PIECE = 16;
 
 const utf8 = new TextDecoder();
 
-/** One request and its answer on one connection, which tells what comes; whoever reads asks for it when it can be used. */
-export class SocketExchange implements Exchange {
+/** One request and its answer on a connection that pushes what comes; whoever reads asks for it when it can be used. */
+export class PushedExchange implements Exchange {
   readonly #listener: HeadListener;
+  readonly #unpack: Unpack;
   /** While the answer is under way. */
-  #connection: Connection | undefined;
+  #carrier: Carrier | undefined;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #take: ((chunk: Uint8Array | undefined) => void) | undefined;
@@ -27,20 +36,21 @@ export class SocketExchange implements Exchange {
   /** An answer that came compressed although nobody asked. */
   #unpacked: StreamBody | undefined;
 
-  constructor(listener: HeadListener) {
+  constructor(listener: HeadListener, unpack: Unpack) {
     this.#listener = listener;
+    this.#unpack = unpack;
   }
 
-  /** The connection's call: the request goes out on it. */
-  carriedBy(connection: Connection): void {
-    this.#connection = connection;
+  /** The carrier's call, as are those down to `break`: the request goes out on it. */
+  carriedBy(carrier: Carrier): void {
+    this.#carrier = carrier;
   }
 
   begin(head: AnswerHead): void {
     this.#begun = true;
     const encodings = head.headers.get("content-encoding");
     if (encodings !== null) {
-      const stream = unpackedStream(streamOf(this, pieceOf(encodings)), encodings);
+      const stream = this.#unpack(streamOf(this, pieceOf(encodings)), encodings);
       if (stream !== undefined) this.#unpacked = new StreamBody(stream);
     }
     this.#listener.head(head);
@@ -55,11 +65,11 @@ export class SocketExchange implements Exchange {
     }
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
-    if (this.#waitingBytes > HIGH_WATER) this.#connection?.pause();
+    if (this.#waitingBytes > HIGH_WATER) this.#carrier?.pause();
   }
 
   end(): void {
-    this.#connection = undefined;
+    this.#carrier = undefined;
     this.#ended = true;
     const take = this.#take;
     this.#take = undefined;
@@ -67,7 +77,7 @@ export class SocketExchange implements Exchange {
   }
 
   break(error: unknown): void {
-    this.#connection = undefined;
+    this.#carrier = undefined;
     this.#broken = { error };
     if (!this.#begun) {
       this.#listener.failed(error);
@@ -88,7 +98,7 @@ export class SocketExchange implements Exchange {
     const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#waitingBytes -= next.length;
-      if (this.#waitingBytes === 0) this.#connection?.resume();
+      if (this.#waitingBytes === 0) this.#carrier?.resume();
       queueMicrotask(() => take(next));
     } else if (this.#ended) {
       queueMicrotask(take);
@@ -126,8 +136,8 @@ export class SocketExchange implements Exchange {
     if (this.#ended || this.#broken !== undefined) return;
     this.#waiting = [];
     this.#broken = { error: new Error("Closed from here") };
-    this.#connection?.abandon();
-    this.#connection = undefined;
+    this.#carrier?.abandon();
+    this.#carrier = undefined;
     // Whoever closes does not hear of it before that has returned.
     queueMicrotask(() => this.break(this.#broken!.error));
   }
@@ -138,7 +148,7 @@ function pieceOf(encodings: string): number {
 }
 
 /** The body on the wire as a stream, in pieces so small that each of them may be unpacked at once. */
-function streamOf(exchange: SocketExchange, piece: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+function streamOf(exchange: PushedExchange, piece: number): ReadableStream<Uint8Array<ArrayBuffer>> {
   let rest: Uint8Array<ArrayBuffer> = new Uint8Array();
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {

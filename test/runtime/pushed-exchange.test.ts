@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeaderPairs } from "../../../src/runtime/bun-http/header-pairs.ts";
-import { SocketExchange } from "../../../src/runtime/bun-http/socket-exchange.ts";
+import { type Carrier, PushedExchange } from "../../src/runtime/pushed-exchange.ts";
 
 type Step = "receive" | "large" | "end" | "break" | "read" | "close" | "turn";
 
@@ -10,8 +9,7 @@ const steps = fc.array(
   { maxLength: 40 },
 );
 
-/** The connection's side, as far as an exchange uses it. */
-class HandConnection {
+class HandCarrier implements Carrier {
   paused = false;
   abandoned = 0;
   pause(): void {
@@ -29,10 +27,13 @@ test("whatever comes in whatever order: every byte once and in order, one call b
   await fc.assert(
     fc.asyncProperty(steps, async (plan) => {
       const told: string[] = [];
-      const exchange = new SocketExchange({ head: () => told.push("head"), failed: () => told.push("failed") });
-      const connection = new HandConnection();
-      exchange.carriedBy(connection as never);
-      exchange.begin({ status: 200, headers: new HeaderPairs([]) });
+      const exchange = new PushedExchange(
+        { head: () => told.push("head"), failed: () => told.push("failed") },
+        () => undefined,
+      );
+      const connection = new HandCarrier();
+      exchange.carriedBy(connection);
+      exchange.begin({ status: 200, headers: new Headers() });
       let sent = "";
       let got = "";
       let over: "ended" | "broken" | "closed" | undefined;

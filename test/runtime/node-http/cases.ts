@@ -1,0 +1,213 @@
+/**
+ * What `sendOverDispatcher` does, told as JSON: run by Node, since undici on Bun is Bun's own stand-in for it.
+ * Arguments: the address of a worker that never takes a connection.
+ */
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
+import { faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
+import { sendOverDispatcher } from "../../../src/runtime/node-http/send.ts";
+import { type EngineSide, TcpEngine } from "../bun-http/tcp-engine.ts";
+
+const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-two: a\r\nx-two: b\r\n\r\nok";
+const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+const deafUrl = process.argv[2]!;
+
+interface Sent {
+  exchange: Exchange;
+  head: Promise<AnswerHead>;
+}
+
+function send(url: string, more: Partial<SendRequest> = {}): Sent {
+  const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
+  promise.catch(() => {});
+  const request = { headers: { "content-type": "application/json" }, body: "{}", fresh: false, connectMs: 1_000 };
+  return {
+    exchange: sendOverDispatcher(url, { ...request, ...more }, { head: resolve, failed: reject }),
+    head: promise,
+  };
+}
+
+function engine(answer: (side: EngineSide, request: string) => void): Promise<TcpEngine> {
+  return new TcpEngine(answer).listen();
+}
+
+function chunk(exchange: Exchange): Promise<Uint8Array | undefined> {
+  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+}
+
+async function failure(promise: Promise<unknown>): Promise<{ name: string; code?: string; fault: string }> {
+  const error = await promise.then(
+    () => new Error("none"),
+    (reason) => reason,
+  );
+  return { name: error.name, code: error.code, fault: faultBeforeHeaders(error) };
+}
+
+async function until(holds: () => boolean): Promise<boolean> {
+  for (let i = 0; i < 400 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  return holds();
+}
+
+const cases: Record<string, () => Promise<unknown>> = {
+  async keptAlive() {
+    const peer = await engine(({ socket }) => socket.write(OK));
+    const texts: string[] = [];
+    for (let i = 0; i < 3; i++) {
+      const { exchange, head } = send(peer.url);
+      await head;
+      texts.push(await exchange.text());
+      await new Promise(setImmediate);
+    }
+    const { head } = send(peer.url, { fresh: true });
+    const { headers } = await head;
+    const seen: [string, string][] = [];
+    headers.forEach((value, name) => {
+      seen.push([name, value]);
+    });
+    return {
+      texts,
+      requests: peer.connections.map(({ requests }) => requests.length),
+      fresh: /\r\nconnection: close\r\n/i.test(peer.connections[1]!.requests[0]!),
+      seen,
+      has: [headers.has("x-two"), headers.has("constructor"), headers.get("constructor")],
+    };
+  },
+  async request() {
+    const peer = await engine(({ socket }) => socket.write(OK));
+    await send(peer.url, { headers: { "x-a": "gr\xfc\xdfe" }, body: '{"a":"語"}' }).head;
+    const [request] = peer.connections[0]!.requests;
+    return {
+      line: request!.split("\r\n", 1)[0],
+      header: request!.includes("\r\nx-a: gr\xfc\xdfe\r\n"),
+      body: Buffer.from(request!.slice(request!.indexOf("\r\n\r\n") + 4), "latin1").toString(),
+    };
+  },
+  async forbiddenHeader() {
+    const peer = await engine(({ socket }) => socket.write(OK));
+    try {
+      send(peer.url, { headers: { "x-a": "a\r\nx-b: 1" } });
+      return "sent";
+    } catch (error) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return [(error as Error).name, peer.connections.length];
+    }
+  },
+  async parts() {
+    const peer = await engine(({ socket }) => socket.write(`${CHUNKED}3\r\nabc\r\n`));
+    const { exchange, head } = send(peer.url);
+    await head;
+    const first = String(await chunk(exchange));
+    peer.connections[0]!.socket.write("2\r\nde\r\n0\r\n\r\n");
+    return [first, String(await chunk(exchange)), (await chunk(exchange)) === undefined];
+  },
+  async interim() {
+    const peer = await engine(({ socket }) => socket.write(`HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${OK}`));
+    const { exchange, head } = send(peer.url);
+    return [(await head).status, await exchange.text()];
+  },
+  async connectTimeout() {
+    const from = performance.now();
+    const { name, fault } = await failure(send(`${deafUrl}/v1`, { connectMs: 100 }).head);
+    const ms = performance.now() - from;
+    return { name, fault, inTime: ms > 90 && ms < 1_000 };
+  },
+  async refused() {
+    const peer = await engine(() => {});
+    const { url } = peer;
+    peer[Symbol.dispose]();
+    return (await failure(send(url).head)).fault;
+  },
+  async beforeTheHead() {
+    const faults: unknown[] = [];
+    for (const answer of [
+      ({ socket }: EngineSide) => socket.end(),
+      ({ socket }: EngineSide) => socket.resetAndDestroy(),
+      ({ socket }: EngineSide) => socket.end("HTTP/1.1 200 OK\r\nx:"),
+    ]) {
+      faults.push((await failure(send((await engine(answer)).url).head)).fault);
+    }
+    const peer = await engine(({ socket }) => socket.write("what?\r\n\r\n"));
+    const { fault, name } = await failure(send(peer.url).head);
+    return [...faults, fault, name];
+  },
+  async inTheBody() {
+    const seen: unknown[] = [];
+    for (const answer of [
+      ({ socket }: EngineSide) => socket.end(`${CHUNKED}2\r\nab\r\n`),
+      ({ socket }: EngineSide) => socket.end(OK.replace(": 2", ": 9")),
+      ({ socket }: EngineSide) => socket.write(`${CHUNKED}2\r\nab\r\nzz\r\n`),
+    ]) {
+      const { exchange, head } = send((await engine(answer)).url);
+      await head;
+      const came = String(await chunk(exchange));
+      seen.push([
+        came,
+        (await failure(chunk(exchange))).name !== "none",
+        (await failure(chunk(exchange))).name !== "none",
+      ]);
+    }
+    return seen;
+  },
+  async closing() {
+    const silent = await engine(() => {});
+    const early = send(silent.url);
+    await until(() => silent.connections[0]?.requests.length === 1);
+    early.exchange.close();
+    const before = await failure(early.head);
+    const closed = await until(() => silent.connections[0]!.closed);
+    const speaking = await engine(({ socket }) => socket.write(`${CHUNKED}2\r\nab\r\n`));
+    const late = send(speaking.url);
+    await late.head;
+    await chunk(late.exchange);
+    const pending = failure(chunk(late.exchange));
+    late.exchange.close();
+    late.exchange.close();
+    return [before.fault, closed, (await pending).name !== "none", await until(() => speaking.connections[0]!.closed)];
+  },
+  async closedBeforeItIsOpen() {
+    const { exchange, head } = send(`${deafUrl}/v1`, { connectMs: 0 });
+    exchange.close();
+    return (await failure(head)).name !== "none";
+  },
+  async unread() {
+    let sent = 0;
+    const peer = await engine(({ socket }) => {
+      socket.write("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
+      const more = (): void => {
+        if (sent >= 64_000_000) socket.end();
+        else if (socket.write(Buffer.alloc(65_536, "x"), () => setImmediate(more))) sent += 65_536;
+        else sent += 65_536;
+      };
+      more();
+    });
+    const { exchange, head } = send(peer.url);
+    await head;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const waiting = sent < 32_000_000;
+    let got = 0;
+    for (let part = await chunk(exchange); part !== undefined; part = await chunk(exchange)) got += part.length;
+    return [waiting, got === sent];
+  },
+  async compressed() {
+    const texts: unknown[] = [];
+    for (const [coding, bytes] of [
+      ["gzip", gzipSync("[1,2,3]".repeat(1_000))],
+      ["br", brotliCompressSync("[1,2,3]".repeat(1_000))],
+      ["unknown", Buffer.from("as it is")],
+    ] as const) {
+      const peer = await engine(({ socket }) => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: ${coding}\r\ncontent-length: ${bytes.length}\r\n\r\n`);
+        socket.write(bytes);
+      });
+      const { exchange, head } = send(peer.url);
+      await head;
+      texts.push((await exchange.text()).slice(0, 8));
+    }
+    return texts;
+  },
+};
+
+const results: Record<string, unknown> = {};
+for (const [name, run] of Object.entries(cases)) results[name] = await run();
+console.log(JSON.stringify(results));
+process.exit(0);

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { DeafWorker } from "../../runtimes/deaf.ts";
+
+let seen: Record<string, unknown>;
+const deaf = new DeafWorker();
+
+beforeAll(async () => {
+  await deaf.start();
+  const node = join(import.meta.dir, "..", "..", "..", "node_modules", ".bin", "node");
+  const child = spawn(node, [join(import.meta.dir, "cases.ts"), deaf.url], { stdio: ["ignore", "pipe", "inherit"] });
+  let out = "";
+  child.stdout.on("data", (bytes: Buffer) => {
+    out += bytes;
+  });
+  await new Promise((resolve) => child.once("close", resolve));
+  seen = JSON.parse(out);
+});
+
+afterAll(() => deaf.stop());
+
+test.each([
+  [
+    "connections are kept and used again, and a request that wants a fresh one gets it",
+    "keptAlive",
+    {
+      texts: ["ok", "ok", "ok"],
+      requests: [3, 1],
+      fresh: true,
+      seen: [
+        ["content-length", "2"],
+        ["x-two", "a, b"],
+      ],
+      has: [true, false, null],
+    },
+  ],
+  ["a request goes out as it is", "request", { line: "POST /v1/x HTTP/1.1", header: true, body: '{"a":"語"}' }],
+  [
+    "a header that cannot be sent is nobody's fault: it is thrown, and nothing is sent",
+    "forbiddenHeader",
+    ["InvalidArgumentError", 0],
+  ],
+  ["each part of an answer is told when it comes", "parts", ["abc", "de", true]],
+  ["interim answers are passed over", "interim", [200, "ok"]],
+  [
+    "a connection that does not open within connectMs is given up",
+    "connectTimeout",
+    { name: "ConnectTimeout", fault: "connect", inTime: true },
+  ],
+  ["a connection that is refused says so", "refused", "refused"],
+  [
+    "before the head: closed, reset, half a head, not HTTP",
+    "beforeTheHead",
+    ["reset", "reset", "reset", "reset", "HTTPParserError"],
+  ],
+  [
+    "in the body: cut, short of its length, a wrong chunk: what came, then the failure, again and again",
+    "inTheBody",
+    [
+      ["ab", true, true],
+      ["ok", true, true],
+      ["ab", true, true],
+    ],
+  ],
+  ["closing closes the engine's side, and what is pending fails", "closing", ["reset", true, true, true]],
+  ["closing before the connection is open", "closedBeforeItIsOpen", true],
+  ["an answer that nobody reads waits in the engine", "unread", [true, true]],
+  ["an answer that came compressed is unpacked", "compressed", ["[1,2,3][", "[1,2,3][", "as it is"]],
+])("%s", (_, name, expected) => {
+  expect(seen[name]).toEqual(expected as never);
+});
