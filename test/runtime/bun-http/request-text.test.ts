@@ -36,9 +36,9 @@ test("the body is UTF-8 and its length is that of its bytes, whatever the header
   );
 });
 
-describe("long requests that are written at once", () => {
+describe("requests that are written at once", () => {
   const long = fc
-    .tuple(fc.constantFrom("a", "ü", "語", "😀", "\ud83d", '\\n"'), fc.integer({ min: 9_000, max: 20_000 }))
+    .tuple(fc.constantFrom("a", "ü", "語", "😀", "\ud83d", '\\n"'), fc.integer({ min: 0, max: 20_000 }))
     .map(([text, times]) => text.repeat(times));
 
   test("are what they are otherwise, one after the other, with the same body or another", () => {
