@@ -129,13 +129,20 @@ export class Leg implements HeadListener {
     this.#onChunk ??= (chunk) => {
       this.#pending = undefined;
       if (chunk === undefined) this.#end();
-      this.#take!(chunk);
+      try {
+        this.#take!(chunk);
+      } catch (error) {
+        // Of our own making. Whoever has thrown waits for nothing any more, and would leave its client waiting for ever.
+        this.close("other-leg");
+        this.#fail!(asFailure(error));
+        return;
+      }
       this.#aside?.seen(chunk);
     };
     this.#onCut ??= (error) => {
       this.#pending = undefined;
       this.#end();
-      this.#fail!(this.lost("cut", error));
+      this.#fail!(error instanceof Failure ? error : this.lost("cut", error));
       this.#nothingMore();
     };
     // The reader aside has asked already: what it has asked for is now this caller's.
@@ -168,7 +175,7 @@ export class Leg implements HeadListener {
       try {
         return { text: await this.#exchange!.text(), truncated: false };
       } catch (error) {
-        throw this.lost("cut", error);
+        throw error instanceof Failure ? error : this.lost("cut", error);
       } finally {
         this.#pending = undefined;
         this.#end();

@@ -5,9 +5,9 @@ export function eventTooLarge(limit: number): Failure {
   return decodeFault("event_too_large", "content", `The decode worker sent an event of more than ${limit} bytes`);
 }
 
-/** The transport failed in the middle. Before an answer: unreachable, and may be retried. After it: a failed answer. */
+/** The transport failed in the middle. Before an answer: unreachable, and may be retried. After it: a failed answer. Our own failure stays one. */
 export function cutShort(lost: Failure, answered: boolean, cause: unknown): Failure {
-  return answered ? decodeFault("decode_failed", "cut", lost.message, cause) : lost;
+  return answered && lost.stage !== "router" ? decodeFault("decode_failed", "cut", lost.message, cause) : lost;
 }
 
 export function endedEarly(): Failure {

@@ -17,6 +17,9 @@ export function bunStream(source: ClientSource, left: () => void): ReadableStrea
   return new ReadableStream(new Pump(source, left) as unknown as UnderlyingDefaultSource<Uint8Array>);
 }
 
+/** So many bytes may be written before the socket is asked whether they are out. */
+const UNCONFIRMED = 65_536;
+
 /** What carries blocks from a source to a sink, without a promise for each of them. */
 class Pump {
   readonly type = "direct";
@@ -24,9 +27,10 @@ class Pump {
   readonly #left: () => void;
   /** As long as somebody takes what is written. */
   #sink: Sink | undefined;
-  #over: (() => void) | undefined;
+  #over: { resolve(): void; reject(error: unknown): void } | undefined;
   #asking = false;
   #askAgain = false;
+  #unconfirmed = 0;
 
   constructor(source: ClientSource, left: () => void) {
     this.#source = source;
@@ -35,9 +39,9 @@ class Pump {
 
   /** Bun's call, once; the sink is written to until the promise resolves. */
   pull(sink: Sink): Promise<void> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       this.#sink = sink;
-      this.#over = resolve;
+      this.#over = { resolve, reject };
       this.#ask();
     });
   }
@@ -46,7 +50,7 @@ class Pump {
   cancel(): void {
     this.#sink = undefined;
     this.#left();
-    this.#over?.();
+    this.#over?.resolve();
   }
 
   /** Blocks that are there already come within the call: one after the other in a loop, not in one another. */
@@ -54,25 +58,53 @@ class Pump {
     this.#askAgain = true;
     if (this.#asking) return;
     this.#asking = true;
-    while (this.#askAgain) {
-      this.#askAgain = false;
-      if (this.#source.pull !== undefined) this.#source.pull(this.#take);
-      else void this.#source.next().then(this.#take);
+    try {
+      while (this.#askAgain) {
+        this.#askAgain = false;
+        if (this.#source.pull !== undefined) this.#source.pull(this.#take);
+        else this.#source.next().then(this.#take).catch(this.#broken);
+      }
+    } catch (error) {
+      this.#broken(error);
     }
     this.#asking = false;
   }
 
   readonly #take = (bytes: Uint8Array | undefined): void => {
+    try {
+      this.#write(bytes);
+    } catch (error) {
+      this.#broken(error);
+    }
+  };
+
+  #write(bytes: Uint8Array | undefined): void {
     const sink = this.#sink;
     if (sink === undefined) return;
     if (bytes === undefined) {
       this.#sink = undefined;
       sink.close();
-      this.#over!();
+      this.#over!.resolve();
       return;
     }
     sink.write(bytes);
-    if (sink.flush() !== 0) this.#ask();
-    else Promise.resolve(sink.flush(true)).then(() => this.#sink && this.#ask());
+    this.#unconfirmed += bytes.length;
+    // A full socket shows as a 0 with blocks of 256 bytes or more only (Bun 1.4).
+    if (sink.flush() !== 0 && this.#unconfirmed < UNCONFIRMED) {
+      this.#ask();
+      return;
+    }
+    this.#unconfirmed = 0;
+    Promise.resolve(sink.flush(true))
+      .then(() => this.#sink && this.#ask())
+      .catch(this.#broken);
+  }
+
+  /** Something of ours has failed: the response is broken off, which a client can tell from its end. */
+  readonly #broken = (error: unknown): void => {
+    if (this.#sink === undefined) return;
+    this.#sink = undefined;
+    this.#left();
+    this.#over!.reject(error);
   };
 }

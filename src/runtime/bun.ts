@@ -1,12 +1,13 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
+import { bunDialer } from "./bun-dialer.ts";
 import { collectAfterCrowds } from "./bun-heap.ts";
-import { sendOverSocket } from "./bun-http/send.ts";
 import { bunStream } from "./bun-stream.ts";
-import { unpacked } from "./bun-unpack.ts";
+import { unpacked, unpackedStream } from "./bun-unpack.ts";
 import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, type ServeOptions, socketAddress, tendByTimer } from "./server.ts";
+import { sendOver } from "./socket-http/send.ts";
 
 export * from "../index.ts";
 
@@ -27,7 +28,7 @@ export const bunTransport: Transport = {
     if (fresh === true) init.keepalive = false;
     return fetch(url, init).then(unpacked);
   },
-  send: sendOverSocket,
+  send: sendOver(bunDialer, unpackedStream),
   connects: connectsTo,
 };
 

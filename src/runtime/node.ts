@@ -1,29 +1,40 @@
 import type { Server } from "node:http";
 import { connect } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
-import { fetch as undiciFetch } from "undici";
+import { Agent, fetch as undiciFetch } from "undici";
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import type { Transport } from "../legs/transport.ts";
-import { agentFor, sendOverDispatcher } from "./node-http/send.ts";
+import { nodeDialer } from "./node-dialer.ts";
+import { unpackedByNode } from "./node-unpack.ts";
 import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, type RouterHost, type RouterServer, socketAddress, tendByTimer } from "./server.ts";
+import { sendOver } from "./socket-http/send.ts";
 
 export * from "../index.ts";
+
+/** undici gives up after 300 s without headers or body bytes, and after 10 s without a connection; the router's deadlines are its own. */
+const NO_LIMITS = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 0 } } as const;
 
 /** Longer than any balancer in front keeps its own side open, so that it is the balancer who closes first. */
 const KEEP_ALIVE_MS = 75_000;
 
+let agent: Agent | undefined;
+/** Keeps no connection: for requests that must not meet a stale one. */
+let freshAgent: Agent | undefined;
+
 export const nodeTransport: Transport = {
   fetch(url, request) {
+    if (request.fresh === true) freshAgent ??= new Agent({ ...NO_LIMITS, pipelining: 0 });
+    else agent ??= new Agent(NO_LIMITS);
     // Its Response is the web's by shape, not by class.
     return undiciFetch(url, {
       ...request,
-      dispatcher: agentFor(request),
+      dispatcher: request.fresh === true ? freshAgent : agent,
       redirect: "manual",
     }) as unknown as Promise<Response>;
   },
-  send: sendOverDispatcher,
+  send: sendOver(nodeDialer, unpackedByNode),
   connects: connectsTo,
 };
 

@@ -67,6 +67,21 @@ test("what cannot be sent is no worker's fault", async () => {
   expect(await rejection(leg.open())).toMatchObject({ code: "internal", stage: "router", kind: undefined });
 });
 
+test("a reader that throws is told so, for a failure of our own, and the leg is closed", async () => {
+  const { leg, engine } = handLeg();
+  const opening = leg.open();
+  engine().head();
+  await opening;
+  const failed = new Promise<Failure>((resolve) => {
+    leg.pull(() => {
+      throw new Error("a bug");
+    }, resolve);
+  });
+  engine().push("data: 1\n\n");
+  expect(await failed).toMatchObject({ code: "internal", stage: "router" });
+  expect([leg.closed !== undefined, engine().closed]).toEqual([true, true]);
+});
+
 test("what is not HTTP is called so", async () => {
   const { leg } = handLeg();
   const cause = Object.assign(new Error("Parse Error"), { code: "HPE_INVALID_CHUNK_SIZE" });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { ChunkedBody } from "../../../src/runtime/bun-http/chunked-body.ts";
+import { ChunkedBody } from "../../../src/runtime/socket-http/chunked-body.ts";
 import { pieces } from "./pieces.ts";
 
 interface Read {
@@ -99,6 +99,11 @@ describe("chunks", () => {
     );
   });
 
+  test("may each have an extension, however many they are", () => {
+    const { complete, text } = read(Buffer.from(`${"1;id=12345\r\na\r\n".repeat(20_000)}0\r\n\r\n`), []);
+    expect([complete, text.length]).toEqual([true, 20_000]);
+  });
+
   test("followed by something that nobody has asked for are an overrun", () => {
     const { text, complete, body } = read(Buffer.from("1\r\na\r\n0\r\n\r\nH"), []);
     expect([text, complete, body.overrun]).toEqual(["a", true, true]);
@@ -151,6 +156,7 @@ describe("chunks", () => {
     ["a control character in a trailer", "0\r\na: \0\r\n\r\n", "HPE_INVALID_HEADER_TOKEN"],
     ["a bare CR in a trailer", "0\r\na: b\rc\r\n", "HPE_LF_EXPECTED"],
     ["a bare CR at the end", "0\r\n\rx", "HPE_LF_EXPECTED"],
+    ["a size without end", "0".repeat(70_000), "HPE_INVALID_CHUNK_SIZE"],
     ["an extension without end", `2;${"x".repeat(70_000)}`, "HPE_CHUNK_EXTENSIONS_OVERFLOW"],
     ["trailers without end", `0\r\n${"a: b\r\n".repeat(40_000)}`, "HPE_CHUNK_EXTENSIONS_OVERFLOW"],
   ])("with %s are an error", (_, text, code) => {

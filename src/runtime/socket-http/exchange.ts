@@ -1,6 +1,6 @@
-import type { AnswerHead, Exchange, HeadListener } from "../legs/exchange.ts";
-import { StreamBody } from "../legs/stream-body.ts";
-import type { Unpack } from "./unpack.ts";
+import type { AnswerHead, Exchange, HeadListener } from "../../legs/exchange.ts";
+import { StreamBody } from "../../legs/stream-body.ts";
+import type { Unpack } from "../unpack.ts";
 
 /** What carries a request and its answer, and pushes what comes. */
 export interface Carrier {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
-import { requestText, restOf } from "../../../src/runtime/bun-http/request-text.ts";
+import { targetOf } from "../../../src/runtime/socket-http/origin.ts";
+import { requestText, restOf } from "../../../src/runtime/socket-http/request-text.ts";
 
 const target = targetOf("http://p1:8000/v1/chat/completions")!;
 

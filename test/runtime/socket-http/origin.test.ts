@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { targetOf } from "../../../src/runtime/bun-http/origin.ts";
+import { targetOf } from "../../../src/runtime/socket-http/origin.ts";
 
 test.each([
   ["http://p1:8000/v1/completions", { host: "p1:8000", hostname: "p1", port: 8_000, path: "/v1/completions" }],

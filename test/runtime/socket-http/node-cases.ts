@@ -1,12 +1,12 @@
 /**
- * What `sendOverDispatcher` does, told as JSON: run by Node, since undici on Bun is Bun's own stand-in for it.
+ * What Node's `send` does, told as JSON: run by Node.
  * Arguments: the address of a worker that never takes a connection.
  */
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
 import { faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
-import { sendOverDispatcher } from "../../../src/runtime/node-http/send.ts";
-import { type EngineSide, TcpEngine } from "../bun-http/tcp-engine.ts";
+import { nodeTransport } from "../../../src/runtime/node.ts";
+import { type EngineSide, TcpEngine } from "./tcp-engine.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-two: a\r\nx-two: b\r\n\r\nok";
 const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -22,7 +22,7 @@ function send(url: string, more: Partial<SendRequest> = {}): Sent {
   promise.catch(() => {});
   const request = { headers: { "content-type": "application/json" }, body: "{}", fresh: false, connectMs: 1_000 };
   return {
-    exchange: sendOverDispatcher(url, { ...request, ...more }, { head: resolve, failed: reject }),
+    exchange: nodeTransport.send!(url, { ...request, ...more }, { head: resolve, failed: reject })!,
     head: promise,
   };
 }
@@ -105,6 +105,39 @@ const cases: Record<string, () => Promise<unknown>> = {
     const { exchange, head } = send(peer.url);
     return [(await head).status, await exchange.text()];
   },
+  async continueFirst() {
+    const peer = await engine(({ socket }) => socket.write(`HTTP/1.1 100 Continue\r\n\r\n${OK}`));
+    const { exchange, head } = send(peer.url);
+    return [(await head).status, await exchange.text()];
+  },
+  async openBody() {
+    const seen: unknown[] = [];
+    const bodies: [number, (side: EngineSide) => void][] = [
+      [100_000, ({ socket }) => socket.end()],
+      [100_000, ({ socket }) => socket.resetAndDestroy()],
+      [3, ({ socket }) => socket.resetAndDestroy()],
+    ];
+    for (const [length, end] of bodies) {
+      const peer = await engine(({ socket }) => socket.write(`HTTP/1.1 200 OK\r\n\r\n${"x".repeat(length)}`));
+      const { exchange, head } = send(peer.url);
+      await head;
+      // What a reset finds unread may be lost; it has all come here.
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      let got = (await chunk(exchange))!.length;
+      const more = async (): Promise<string> => {
+        for (;;) {
+          const part = await chunk(exchange);
+          if (part === undefined) return "end";
+          got += part.length;
+        }
+      };
+      const reading = length > 3 ? undefined : more().catch(() => "failure");
+      end(peer.connections[0]!);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      seen.push([await (reading ?? more().catch(() => "failure")), got]);
+    }
+    return seen;
+  },
   async connectTimeout() {
     const from = performance.now();
     const { name, fault } = await failure(send(`${deafUrl}/v1`, { connectMs: 100 }).head);
@@ -127,8 +160,8 @@ const cases: Record<string, () => Promise<unknown>> = {
       faults.push((await failure(send((await engine(answer)).url).head)).fault);
     }
     const peer = await engine(({ socket }) => socket.write("what?\r\n\r\n"));
-    const { fault, name } = await failure(send(peer.url).head);
-    return [...faults, fault, name];
+    const { fault, code } = await failure(send(peer.url).head);
+    return [...faults, fault, code?.startsWith("HPE_")];
   },
   async inTheBody() {
     const seen: unknown[] = [];
@@ -168,6 +201,14 @@ const cases: Record<string, () => Promise<unknown>> = {
     const { exchange, head } = send(`${deafUrl}/v1`, { connectMs: 0 });
     exchange.close();
     return (await failure(head)).name !== "none";
+  },
+  async givenUp() {
+    const failed = await Promise.all(
+      Array.from({ length: 100 }, () => failure(send(`${deafUrl}/v1`, { connectMs: 20 }).head)),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const open = process.getActiveResourcesInfo().filter((name) => name.startsWith("TCPConnect"));
+    return [failed.filter(({ fault }) => fault === "connect").length, open.length];
   },
   async unread() {
     let sent = 0;

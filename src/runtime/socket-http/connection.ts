@@ -1,11 +1,13 @@
+import { asFailure } from "../../errors/failure.ts";
 import { ConnectTimeout } from "../../legs/transport.ts";
-import type { Carrier, PushedExchange } from "../pushed-exchange.ts";
 import type { AnswerBody } from "./answer-body.ts";
 import { bodyAfter } from "./body-after.ts";
+import type { Carrier, PushedExchange } from "./exchange.ts";
 import { HeadParser } from "./head-parser.ts";
 import type { IdleConnections } from "./idle-connections.ts";
 import type { Target } from "./origin.ts";
 import { type RequestText, restOf } from "./request-text.ts";
+import type { Dialer, TcpPeer, TcpSocket } from "./tcp.ts";
 
 /**
  * Without a request for so long a connection is closed, at the latest. Less than the 5 s after which uvicorn, in front of each of the engines,
@@ -15,10 +17,8 @@ const IDLE_SECONDS = 4;
 /** Of silence, until the kernel asks whether the other side is there; what is in between forgets connections on which nothing moves. */
 const KEEP_ALIVE_MS = 60_000;
 
-type Socket = Bun.Socket<Connection>;
-
 /** One TCP connection to one engine, which carries one exchange after the other. */
-export class Connection implements Carrier {
+export class Connection implements Carrier, TcpPeer {
   readonly host: string;
   readonly #idle: IdleConnections;
   /** While the head of an answer is under way. */
@@ -26,7 +26,7 @@ export class Connection implements Carrier {
   /** While a body is. */
   #body: AnswerBody | undefined;
   #keepsAlive = false;
-  #socket: Socket | undefined;
+  #socket: TcpSocket | undefined;
   #exchange: PushedExchange | undefined;
   /** Until the connection is open. */
   #request: RequestText | undefined;
@@ -35,6 +35,7 @@ export class Connection implements Carrier {
   #reusable = false;
   #paused = false;
   #connecting = false;
+  #takeBack: (() => void) | undefined;
   #stopConnecting: ReturnType<typeof setTimeout> | undefined;
   /** Its place among the idle ones of its host. */
   place = -1;
@@ -50,6 +51,7 @@ export class Connection implements Carrier {
 
   /** Opens one and sends `request` on it as soon as it is open. `connectMs` 0 = no limit. */
   static open(
+    dialer: Dialer,
     { host, hostname, port }: Target,
     idle: IdleConnections,
     request: RequestText,
@@ -62,14 +64,13 @@ export class Connection implements Carrier {
     connection.#request = request;
     connection.#reusable = reusable;
     exchange.carriedBy(connection);
+    connection.#connecting = true;
+    connection.#takeBack = dialer.dial(hostname, port, connection);
     if (connectMs > 0) {
       connection.#stopConnecting = setTimeout(() => {
         connection.#break(new ConnectTimeout(`no connection within ${connectMs} ms`));
       }, connectMs);
     }
-    connection.#connecting = true;
-    // What it rejects with, `connectError` is told.
-    Bun.connect({ hostname, port, data: connection, socket: handlers }).catch(ignore);
   }
 
   /** Sends `request` on this idle connection. */
@@ -100,9 +101,13 @@ export class Connection implements Carrier {
     this.#exchange = undefined;
     this.drop();
     if (!this.#connecting || this.#request === undefined) return;
-    // Bun cannot take back a connect; until the kernel gives up on it, it is only a file more.
+    clearTimeout(this.#stopConnecting);
     this.#request = undefined;
-    this.#idle.abandoned(this.host, 1);
+    if (this.#takeBack === undefined) this.#idle.abandoned(this.host, 1);
+    else {
+      this.#connecting = false;
+      this.#takeBack();
+    }
   }
 
   drop(): void {
@@ -114,7 +119,7 @@ export class Connection implements Carrier {
     else socket?.end();
   }
 
-  opened(socket: Socket): void {
+  opened(socket: TcpSocket): void {
     const request = this.#connected();
     if (request === undefined) {
       socket.end();
@@ -132,17 +137,18 @@ export class Connection implements Carrier {
     this.#request = undefined;
     if (this.#connecting && request === undefined) this.#idle.abandoned(this.host, -1);
     this.#connecting = false;
+    this.#takeBack = undefined;
     return request;
   }
 
-  #write(socket: Socket, request: RequestText): void {
+  #write(socket: TcpSocket, request: RequestText): void {
     // A negative number: it is closed, which `close` tells.
     const taken = Math.max(0, socket.write(request.text));
     this.#unsent = taken < request.bytes ? restOf(request, taken) : undefined;
   }
 
-  writable(socket: Socket): void {
-    if (this.#unsent !== undefined) this.#write(socket, this.#unsent);
+  writable(): void {
+    if (this.#socket !== undefined && this.#unsent !== undefined) this.#write(this.#socket, this.#unsent);
   }
 
   received(bytes: Uint8Array): void {
@@ -222,29 +228,18 @@ export class Connection implements Carrier {
     this.#break(error ?? new Error("The connection was closed"));
   }
 
+  idle(): void {
+    this.drop();
+  }
+
+  /** By whoever was told something: a failure of our own, for which no engine is to blame. */
+  threw(error: unknown): void {
+    this.#break(asFailure(error));
+  }
+
   #break(error: unknown): void {
     const exchange = this.#exchange;
     this.abandon();
     exchange?.break(error);
   }
 }
-
-/** One set for all connections. */
-const handlers: Bun.SocketHandler<Connection> = {
-  binaryType: "uint8array",
-  open: (socket) => socket.data.opened(socket),
-  data: (socket, bytes) => socket.data.received(bytes),
-  drain: (socket) => socket.data.writable(socket),
-  end: (socket) => socket.data.finished(),
-  close: (socket, error) => socket.data.gone(error),
-  // What was thrown in one of these, by whoever was told something.
-  error: (socket, error) => {
-    socket.terminate();
-    socket.data.gone(error);
-  },
-  // May be called before `Bun.connect` has returned.
-  connectError: (socket, error) => queueMicrotask(() => socket.data.gone(error)),
-  timeout: (socket) => socket.data.drop(),
-};
-
-function ignore(): void {}

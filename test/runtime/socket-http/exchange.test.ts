@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Carrier, PushedExchange } from "../../src/runtime/pushed-exchange.ts";
+import { type Carrier, PushedExchange } from "../../../src/runtime/socket-http/exchange.ts";
 
 type Step = "receive" | "large" | "end" | "break" | "read" | "close" | "turn";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeaderPairs } from "../../../src/runtime/bun-http/header-pairs.ts";
+import { HeaderPairs } from "../../../src/runtime/socket-http/header-pairs.ts";
 
 const name = fc.constantFrom(
   "content-type",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeadParser, parserWorks } from "../../../src/runtime/bun-http/head-parser.ts";
+import { HeadParser, parserWorks } from "../../../src/runtime/socket-http/head-parser.ts";
 import { pieces } from "./pieces.ts";
 
 interface Sent {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import type { AnswerBody } from "../../../src/runtime/bun-http/answer-body.ts";
-import { bodyAfter } from "../../../src/runtime/bun-http/body-after.ts";
-import { HeaderPairs } from "../../../src/runtime/bun-http/header-pairs.ts";
+import type { AnswerBody } from "../../../src/runtime/socket-http/answer-body.ts";
+import { bodyAfter } from "../../../src/runtime/socket-http/body-after.ts";
+import { HeaderPairs } from "../../../src/runtime/socket-http/header-pairs.ts";
 import { pieces } from "./pieces.ts";
 
 function body(status: number, ...pairs: string[]): AnswerBody {

@@ -1,6 +1,6 @@
 import { Duplex, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
-import { type Unpacker, unpackBy } from "../unpack.ts";
+import { type Unpacker, unpackBy } from "./unpack.ts";
 
 /** Node's own; its `DecompressionStream` knows two of them. zstd came with 22.15. */
 const UNPACKERS: ReadonlyMap<string, (() => Transform) | undefined> = new Map<string, (() => Transform) | undefined>([

@@ -114,7 +114,9 @@ export class HeadParser {
 
 function findNative(): NativeParserClass | undefined {
   try {
-    return (process.binding("http_parser") as { HTTPParser?: NativeParserClass }).HTTPParser;
+    // Not by `process.binding`, which warns on Node.
+    const common: unknown = process.getBuiltinModule("_http_common");
+    return (common as { HTTPParser?: NativeParserClass } | undefined)?.HTTPParser;
   } catch {
     return undefined;
   }

@@ -1,6 +1,6 @@
 import { type AnswerBody, cutBody, part } from "./answer-body.ts";
 
-/** Of all extensions and trailers of one body: they are nobody's, and must not go on for ever. */
+/** Of a size line, and of all trailers: they must not go on for ever. */
 const EXTRAS_BYTES = 65_536;
 
 /** What is expected next. */
@@ -86,7 +86,8 @@ export class ChunkedBody implements AnswerBody {
         const digit = hexDigit(byte);
         if (digit >= 0) {
           this.#left = this.#left * 16 + digit;
-          this.#expected = this.#left > Number.MAX_SAFE_INTEGER ? this.#broken("HPE_INVALID_CHUNK_SIZE") : SIZE_OR_END;
+          const tooLarge = this.#left > Number.MAX_SAFE_INTEGER || ++this.#extras > EXTRAS_BYTES;
+          this.#expected = tooLarge ? this.#broken("HPE_INVALID_CHUNK_SIZE") : SIZE_OR_END;
         } else if (this.#expected === SIZE) this.#expected = this.#broken("HPE_INVALID_CHUNK_SIZE");
         else if (byte === CR) this.#expected = SIZE_LF;
         else if (byte === SEMICOLON) this.#expected = EXTENSION;
@@ -100,6 +101,7 @@ export class ChunkedBody implements AnswerBody {
       case SIZE_LF:
         if (byte !== LF) this.#expected = this.#broken("HPE_LF_EXPECTED");
         else this.#expected = this.#left === 0 ? TRAILER : DATA;
+        this.#extras = 0;
         return;
       case DATA_CR:
         this.#expected = byte === CR ? DATA_LF : this.#broken("HPE_STRICT");

@@ -9,7 +9,9 @@ const deaf = new DeafWorker();
 beforeAll(async () => {
   await deaf.start();
   const node = join(import.meta.dir, "..", "..", "..", "node_modules", ".bin", "node");
-  const child = spawn(node, [join(import.meta.dir, "cases.ts"), deaf.url], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(node, [join(import.meta.dir, "node-cases.ts"), deaf.url], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let out = "";
   child.stdout.on("data", (bytes: Buffer) => {
     out += bytes;
@@ -30,7 +32,8 @@ test.each([
       fresh: true,
       seen: [
         ["content-length", "2"],
-        ["x-two", "a, b"],
+        ["x-two", "a"],
+        ["x-two", "b"],
       ],
       has: [true, false, null],
     },
@@ -39,7 +42,7 @@ test.each([
   [
     "a header that cannot be sent is nobody's fault: it is thrown, and nothing is sent",
     "forbiddenHeader",
-    ["InvalidArgumentError", 0],
+    ["TypeError", 0],
   ],
   ["each part of an answer is told when it comes", "parts", ["abc", "de", true]],
   ["interim answers are passed over", "interim", [200, "ok"]],
@@ -52,7 +55,17 @@ test.each([
   [
     "before the head: closed, reset, half a head, not HTTP",
     "beforeTheHead",
-    ["reset", "reset", "reset", "reset", "HTTPParserError"],
+    ["reset", "reset", "reset", "reset", true],
+  ],
+  ["an engine may say 100 first", "continueFirst", [200, "ok"]],
+  [
+    "a body that ends with its connection: paused and then closed it comes whole, reset it does not",
+    "openBody",
+    [
+      ["end", 100_000],
+      ["failure", 100_000],
+      ["failure", 3],
+    ],
   ],
   [
     "in the body: cut, short of its length, a wrong chunk: what came, then the failure, again and again",
@@ -65,6 +78,7 @@ test.each([
   ],
   ["closing closes the engine's side, and what is pending fails", "closing", ["reset", true, true, true]],
   ["closing before the connection is open", "closedBeforeItIsOpen", true],
+  ["connects that are given up are taken back, and nothing is left of them", "givenUp", [100, 0]],
   ["an answer that nobody reads waits in the engine", "unread", [true, true]],
   ["an answer that came compressed is unpacked", "compressed", ["[1,2,3][", "[1,2,3][", "as it is"]],
 ])("%s", (_, name, expected) => {
