@@ -61,7 +61,10 @@ export const serveNode: RouterHost["serve"] = async function serveNode(router, {
   const { host, port } = router.config.listen;
   // The globals stay Node's own: whoever embeds the router did not ask for others.
   const server = createAdaptorServer({
-    fetch: (request) => router.fetch(request),
+    fetch: (request, { incoming }) => {
+      const answering = Promise.resolve(router.fetch(request));
+      return incoming.httpVersionMinor === 0 ? answering : answering.then(streamsAtOnce);
+    },
     overrideGlobalObjects: false,
     // For requests without a `Host` (HTTP/1.0), which balancers check health with.
     hostname: "localhost",
@@ -91,5 +94,13 @@ export const serveNode: RouterHost["serve"] = async function serveNode(router, {
     },
   } satisfies RouterServer;
 };
+
+/** Of a stream that does not say how it is framed, the adaptor holds the first event back for a millisecond, in case a second one follows. */
+function streamsAtOnce(response: Response): Response {
+  const { headers } = response;
+  if (headers.get("content-type")?.startsWith("text/event-stream") === true)
+    headers.set("transfer-encoding", "chunked");
+  return response;
+}
 
 export const nodeHost: RouterHost = { createRouter, serve: serveNode };

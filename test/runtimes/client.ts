@@ -4,6 +4,8 @@ export interface Ask {
   method?: string;
   path?: string;
   headers?: Record<string, string>;
+  /** Of HTTP; default 1.1. */
+  version?: "1.0";
   /** Sent with its length. */
   body?: string;
   /** Sent after the head, byte for byte, in place of `body`: framing is the caller's. */
@@ -42,11 +44,11 @@ export class Exchange {
     this.#socket.on("data", (bytes: Buffer) => this.#data(bytes));
     this.#socket.on("error", () => this.#end("cut"));
     this.#socket.on("close", () => this.#end(Number.isNaN(this.#lengthLeft) && !this.#chunked ? "clean" : "cut"));
-    const { method = "POST", path = "/v1/chat/completions", headers = {}, body = "", raw } = ask;
+    const { method = "POST", path = "/v1/chat/completions", headers = {}, body = "", raw, version = "1.1" } = ask;
     const all: Record<string, string> = { host: "router", "content-type": "application/json", ...headers };
     if (raw === undefined && method !== "GET") all["content-length"] = String(Buffer.byteLength(body));
     const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-    this.#socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n${raw ?? body}`);
+    this.#socket.write(`${method} ${path} HTTP/${version}\r\n${lines.join("")}\r\n${raw ?? body}`);
   }
 
   get text(): string {

@@ -71,7 +71,7 @@ export function runScenarios(runtime: RuntimeName): void {
 export function makeStage(runtime: RuntimeName, engines: Engines, plain: number, busy: number): Stage {
   const sender = (port: number, extra: Record<string, string>): Stage["ask"] =>
     function ask(model, plays: Plays, options: AskOptions = {}) {
-      const { stream = true, path = "/v1/chat/completions", method, headers, more = {}, prompt } = options;
+      const { stream = true, path = "/v1/chat/completions", method, headers, version, more = {}, prompt } = options;
       const tag = engines.scenario(plays);
       const said = prompt ?? { messages: '[{"role":"user","content":"$TAG"}]' };
       const members = [`"model":"${model}"`, `"stream":${stream}`];
@@ -79,7 +79,11 @@ export function makeStage(runtime: RuntimeName, engines: Engines, plain: number,
         members.push(`"${name}":${text.replaceAll("$TAG", tag)}`);
       }
       const sent = { path, headers: { ...extra, ...headers }, body: `{${members.join(",")}}` };
-      const answer = new Exchange(port, method === undefined ? sent : { ...sent, method });
+      const answer = new Exchange(port, {
+        ...sent,
+        ...(method === undefined ? {} : { method }),
+        ...(version === undefined ? {} : { version }),
+      });
       return { answer, seen: (engine) => engines.seen(tag, engine) };
     };
   return {

@@ -9,6 +9,8 @@ export interface AskOptions {
   path?: string;
   method?: string;
   headers?: Record<string, string>;
+  /** Of HTTP; default 1.1. */
+  version?: "1.0";
   /** Further members of the body, as JSON text. */
   more?: Record<string, string>;
   /** In place of messages. */

@@ -42,6 +42,17 @@ export const flow: Scenario[] = [
     },
   },
   {
+    name: "over HTTP/1.0 a stream is not in chunks, and ends with its connection",
+    // workerd itself puts it into chunks.
+    except: ["workerd"],
+    async run({ ask }) {
+      const { answer } = ask("vl", { "vl-p": handedOff(), "vl-d": words("a", "b") }, { version: "1.0" });
+      await answer.done();
+      expect([answer.status, answer.headers.has("transfer-encoding"), answer.ending]).toEqual([200, false, "clean"]);
+      expect([textOf(answer.events), answer.events.at(-1)]).toEqual(["ab", "[DONE]"]);
+    },
+  },
+  {
     name: "a thousand small events arrive, none lost, none twice",
     async run({ ask }) {
       const said = Array.from({ length: 1_000 }, (_, i) => `w${i} `);
