@@ -13,6 +13,7 @@ export type EntrantName =
   | "nginx"
   | "haproxy"
   | "naive-split"
+  | "bare-split"
   | "ours"
   | "ours-vllm"
   | "sglang-router"
@@ -35,6 +36,8 @@ export interface Entrant {
   kind: "floor" | "yardstick" | "ours" | "peer";
   engines: "whole" | "sglang" | "vllm";
   executable?: string;
+  /** Takes part only when it is named. */
+  onlyNamed?: boolean;
   setups: readonly Setup[];
   command?(executable: string, setup: Setup, place: Place): Command;
   /** Path of Prometheus metrics on the same port. */
@@ -96,6 +99,17 @@ function sglangPeer(entrant: Entrant, executable: string, setup: Setup): Command
   return { command: [executable, ...flags, ...splitFlags(sideOf(entrant, setup), true)] };
 }
 
+function yardstick(entrant: Entrant, setup: Setup): Command {
+  const side = sideOf(entrant, setup);
+  const env = {
+    PREFILL: urlsOf(side, "prefill").join(),
+    DECODE: urlsOf(side, "decode").join(),
+    PORT: String(ROUTER_PORT),
+    BUN_CONFIG_MAX_HTTP_REQUESTS: "65000",
+  };
+  return { command: [process.execPath, join(import.meta.dir, `${entrant.name}.ts`)], env };
+}
+
 export const ENTRANTS: readonly Entrant[] = [
   { name: "direct", kind: "floor", engines: "whole", setups: ["plain"] },
   {
@@ -128,14 +142,17 @@ export const ENTRANTS: readonly Entrant[] = [
     engines: "sglang",
     setups: ["plain", "failing", "fleet", "many streams"],
     command(_executable, setup) {
-      const side = sideOf(this, setup);
-      const env = {
-        PREFILL: urlsOf(side, "prefill").join(),
-        DECODE: urlsOf(side, "decode").join(),
-        PORT: String(ROUTER_PORT),
-        BUN_CONFIG_MAX_HTTP_REQUESTS: "65000",
-      };
-      return { command: [process.execPath, join(import.meta.dir, "naive-split.ts")], env };
+      return yardstick(this, setup);
+    },
+  },
+  {
+    name: "bare-split",
+    kind: "yardstick",
+    engines: "sglang",
+    onlyNamed: true,
+    setups: ["plain", "many streams"],
+    command(_executable, setup) {
+      return yardstick(this, setup);
     },
   },
   {
@@ -210,7 +227,7 @@ export function present(only: readonly string[] | undefined): { here: Present[];
     if (!ENTRANTS.some((entrant) => entrant.name === name)) throw new Error(`There is no router "${name}"`);
   }
   for (const entrant of ENTRANTS) {
-    if (only !== undefined && !only.includes(entrant.name)) continue;
+    if (only === undefined ? entrant.onlyNamed === true : !only.includes(entrant.name)) continue;
     const executable = entrant.executable === undefined ? "" : findExecutable(entrant.executable);
     if (entrant.name === "smg" && executable !== undefined && isSglangRouter(executable)) {
       skipped.push(`smg is skipped: ${executable} is a second name of sglang-router, whose package installs it`);

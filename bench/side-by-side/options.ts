@@ -17,7 +17,7 @@ export interface Options {
 }
 
 export const HELP = `npm run bench -- [options]
-  --only NAME,…         routers: direct, nginx, haproxy, naive-split, ours, ours-vllm, sglang-router, smg, vllm-router
+  --only NAME,…         routers: direct, nginx, haproxy, naive-split, bare-split (only when named), ours, ours-vllm, sglang-router, smg, vllm-router
   --scenarios NAME,…    ${SCENARIOS.map(({ name }) => name).join(", ")}
   --rounds N            interleaved rounds, medians are shown (3)
   --quick               one round of short runs
