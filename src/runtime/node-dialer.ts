@@ -44,6 +44,10 @@ class NodeSocket implements TcpSocket {
     return typeof bytes === "string" ? Buffer.byteLength(bytes) : bytes.length;
   }
 
+  holding(): boolean {
+    return this.#socket.writableLength > 0;
+  }
+
   pause(): void {
     this.#socket.pause();
   }

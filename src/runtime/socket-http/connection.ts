@@ -193,7 +193,8 @@ export class Connection implements Carrier, TcpPeer {
     this.#body = undefined;
     // The end may have come with the bytes that were too many.
     this.resume();
-    if (socket !== undefined && this.#reusable && this.#keepsAlive && !overrun && this.#unsent === undefined) {
+    const sent = this.#unsent === undefined && socket?.holding?.() !== true;
+    if (socket !== undefined && this.#reusable && this.#keepsAlive && !overrun && sent) {
       socket.timeout(IDLE_SECONDS);
       socket.unref();
       this.#idle.settle(this);

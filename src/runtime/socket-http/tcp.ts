@@ -2,6 +2,8 @@
 export interface TcpSocket {
   /** How many bytes it has taken; the rest has to be offered again when it is `writable`. Negative: it is closed. */
   write(bytes: string | Uint8Array): number;
+  /** It has taken more than it could send yet. Absent where it never takes more. */
+  holding?(): boolean;
   pause(): void;
   resume(): void;
   /** Whether it keeps the process alive. */

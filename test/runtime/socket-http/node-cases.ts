@@ -92,6 +92,19 @@ const cases: Record<string, () => Promise<unknown>> = {
       return [(error as Error).name, peer.connections.length];
     }
   },
+  async answeredEarly() {
+    const peer = await engine(({ socket }) => socket.write(OK));
+    const early = send(peer.url, { body: "x".repeat(50_000_000) });
+    await until(() => peer.connections.length === 1);
+    peer.connections[0]!.socket.pause();
+    peer.connections[0]!.socket.write("HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig");
+    const { status } = await early.head;
+    const text = await early.exchange.text();
+    await new Promise(setImmediate);
+    await send(peer.url).head;
+    peer.connections[0]!.socket.resume();
+    return [status, text, peer.connections.length, await until(() => peer.connections[0]!.closed)];
+  },
   async parts() {
     const peer = await engine(({ socket }) => socket.write(`${CHUNKED}3\r\nabc\r\n`));
     const { exchange, head } = send(peer.url);

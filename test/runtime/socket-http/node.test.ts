@@ -44,6 +44,11 @@ test.each([
     "forbiddenHeader",
     ["TypeError", 0],
   ],
+  [
+    "an answer that comes before its request is sent leaves no connection behind",
+    "answeredEarly",
+    [413, "big", 2, true],
+  ],
   ["each part of an answer is told when it comes", "parts", ["abc", "de", true]],
   ["interim answers are passed over", "interim", [200, "ok"]],
   [
