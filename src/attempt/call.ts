@@ -1,6 +1,7 @@
 import type { GenerationRequest } from "../engines/dialect.ts";
 import { ClientGone, type Failure } from "../errors/failure.ts";
 import type { JsonObject } from "../json/scan.ts";
+import type { SharedHeaders } from "../legs/shared-headers.ts";
 import type { Visit } from "../regions/visit.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
@@ -20,7 +21,7 @@ export interface BackgroundPort {
 export class Call {
   readonly request: GenerationRequest;
   /** Headers both legs share, made once (contract section 7). */
-  readonly outgoing: Record<string, string>;
+  readonly outgoing: SharedHeaders;
   readonly record: RequestRecord;
   choice: ChoiceInput;
   readonly background: BackgroundPort;
@@ -48,7 +49,7 @@ export class Call {
 
   constructor(options: {
     request: GenerationRequest;
-    outgoing: Record<string, string>;
+    outgoing: SharedHeaders;
     record: RequestRecord;
     choice: ChoiceInput;
     background: BackgroundPort;

@@ -6,6 +6,7 @@ import { jsonString } from "../json/text.ts";
 import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
+import type { SharedHeaders } from "../legs/shared-headers.ts";
 import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
@@ -20,7 +21,7 @@ import { checkWholeAnswer } from "./whole-answer.ts";
 export interface Forwarded {
   path: string;
   /** The client's headers that go on, and the body as the worker gets it. */
-  headers: Record<string, string>;
+  headers: SharedHeaders;
   body: string;
   /** The name the client used, where the worker knows another; it is put back into the answer. */
   alias: string | undefined;
@@ -53,11 +54,11 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
     worker: worker.name,
     url: worker.url + request.path,
     headers: {
-      ...request.headers,
       "x-request-id": newSpanId() + newSpanId(),
       ...legTrace(record, ""),
       ...(worker.apiKey === undefined ? {} : { authorization: `Bearer ${worker.apiKey}` }),
     },
+    shared: request.headers,
     body: request.body,
     connectMs: config.timeouts.connectMs,
     fresh: request.fresh,

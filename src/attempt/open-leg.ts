@@ -18,9 +18,8 @@ export function openLeg(
   const span = services.telemetry.newLegSpan(record);
   if (role === "prefill") record.prefillSpanId = span;
   else record.decodeSpanId = span;
-  const headers: Record<string, string> = { ...call.outgoing };
+  const headers: Record<string, string> = { "x-request-id": id };
   if (request.headers !== undefined) Object.assign(headers, request.headers);
-  headers["x-request-id"] = id;
   legTrace(record, span, headers);
   if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
   return new Leg({
@@ -28,6 +27,7 @@ export function openLeg(
     worker: worker.name,
     url: worker.url + request.path,
     headers,
+    shared: call.outgoing,
     body: request.body,
     connectMs: services.config.timeouts.connectMs,
     fresh: call.freshConnections,

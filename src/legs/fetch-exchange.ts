@@ -9,7 +9,8 @@ export class FetchExchange implements Exchange {
   #body: StreamBody | undefined;
 
   constructor(fetch: Transport["fetch"], url: string, request: SendRequest, listener: HeadListener) {
-    const { headers, body, fresh } = request;
+    const { body, fresh, shared } = request;
+    const headers = shared === undefined ? request.headers : shared.with(request.headers);
     fetch(url, { method: "POST", headers, body, fresh, signal: this.#controller.signal }).then(
       (response) => {
         this.#response = response;

@@ -4,6 +4,7 @@ import type { Clock } from "../runtime/clock.ts";
 import { Preamble } from "../sse/preamble.ts";
 import type { AnswerHead, Exchange, HeadListener } from "./exchange.ts";
 import { FetchExchange } from "./fetch-exchange.ts";
+import type { SharedHeaders } from "./shared-headers.ts";
 import { faultBeforeHeaders, type SendRequest, type Transport } from "./transport.ts";
 
 const latin1 = new TextDecoder("latin1");
@@ -16,7 +17,9 @@ export interface LegOptions {
   /** The worker's name, for messages: never its address. */
   worker: string;
   url: string;
+  /** Of this leg alone. */
   headers: Record<string, string>;
+  shared?: SharedHeaders;
   body: string;
   connectMs: number;
   /** Not on a kept-alive connection. */
@@ -67,8 +70,8 @@ export class Leg implements HeadListener {
 
   /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
   open(): Promise<AnswerHead> {
-    const { url, headers, transport, connectMs, fresh } = this.#options;
-    const request: SendRequest = { headers, body: this.#body, fresh: fresh === true, connectMs };
+    const { url, headers, shared, transport, connectMs, fresh } = this.#options;
+    const request: SendRequest = { headers, shared, body: this.#body, fresh: fresh === true, connectMs };
     this.#body = "";
     // One promise with a way out of its own: `Promise.race` and an async function around it cost 5 µs a leg more.
     return new Promise((resolve, reject) => {

@@ -1,3 +1,5 @@
+import { SharedHeaders } from "./shared-headers.ts";
+
 /**
  * Which of a client's headers reach an engine (contract section 7): all, less hop-by-hop ones (RFC 9110 section 7.6.1), those named in
  * `Connection`, those that describe a body or a host that are no longer the client's, and hints that would let a client steer an engine's
@@ -41,8 +43,8 @@ export interface AuthorizationRule {
 }
 
 /** Headers for both legs but for those that differ per leg. Made once per request. */
-export function outgoingHeaders(client: Headers, rule: AuthorizationRule): Record<string, string> {
-  const out: Record<string, string> = { "content-type": "application/json", "accept-encoding": "identity" };
+export function outgoingHeaders(client: Headers, rule: AuthorizationRule): SharedHeaders {
+  const pairs = ["content-type", "application/json", "accept-encoding", "identity"];
   const named = client.get("connection");
   const hop = named === null || named === "keep-alive" || named === "close" ? undefined : namesOf(named);
   client.forEach((value, name) => {
@@ -50,9 +52,9 @@ export function outgoingHeaders(client: Headers, rule: AuthorizationRule): Recor
     if (name.charCodeAt(0) === 120 /* x */ && STAYS_BEHIND_PREFIX.test(name)) return;
     if (rule.clientChecked && (name === "authorization" || name === "x-api-key" || name === "api-key")) return;
     if (hop?.has(name)) return;
-    out[name] = value;
+    pairs.push(name, value);
   });
-  return out;
+  return new SharedHeaders(pairs);
 }
 
 function namesOf(list: string): Set<string> {

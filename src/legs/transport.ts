@@ -1,5 +1,6 @@
 import type { FaultKind } from "../errors/failure.ts";
 import type { Exchange, HeadListener } from "./exchange.ts";
+import type { SharedHeaders } from "./shared-headers.ts";
 
 /** What goes to an engine. `url` is complete; redirects are not followed, nothing is decompressed that was not asked for. */
 export interface TransportRequest {
@@ -13,7 +14,9 @@ export interface TransportRequest {
 
 /** What a leg posts. */
 export interface SendRequest {
+  /** Of this leg alone; they go before those of the same name in `shared`. */
   headers: Record<string, string>;
+  shared?: SharedHeaders | undefined;
   body: string;
   fresh: boolean;
   /** For the connection to be open; 0 = no limit. */

@@ -4,13 +4,14 @@ import { Interruptible } from "../../src/attempt/interruptible.ts";
 import { usageOf } from "../../src/attempt/usage.ts";
 import type { GenerationRequest } from "../../src/engines/dialect.ts";
 import { ClientGone, Failure } from "../../src/errors/failure.ts";
+import { SharedHeaders } from "../../src/legs/shared-headers.ts";
 import { createRecord } from "../../src/telemetry/record.ts";
 import { rejection } from "../legs/hand-made.ts";
 
 function makeCall(): Call {
   return new Call({
     request: {} as GenerationRequest,
-    outgoing: {},
+    outgoing: new SharedHeaders([]),
     record: createRecord(0, 0),
     choice: { tokens: 0, prompt: () => "", session: () => "" },
     background: { run() {} },

@@ -2,6 +2,7 @@ import type { ClientSource } from "../../src/attempt/answer.ts";
 import { Call } from "../../src/attempt/call.ts";
 import { type ClientGone, Failure } from "../../src/errors/failure.ts";
 import { scanObject } from "../../src/json/scan.ts";
+import { SharedHeaders } from "../../src/legs/shared-headers.ts";
 import { createRecord } from "../../src/telemetry/record.ts";
 
 export const DONE = "data: [DONE]\n\n";
@@ -74,7 +75,7 @@ export function newCall(): Call {
       singleToken: false,
       wantsInputLogprobs: false,
     },
-    outgoing: {},
+    outgoing: new SharedHeaders([]),
     record: createRecord(0, 0),
     choice: { tokens: 1, prompt: () => "", session: () => "" },
     background: { run() {} },

@@ -65,7 +65,7 @@ export const headersTarget: Target = {
       }
     }
     const clientChecked = random.next() < 0.5;
-    const out = outgoingHeaders(headers, { clientChecked });
+    const out = outgoingHeaders(headers, { clientChecked }).with({});
     const named = (headers.get("connection") ?? "").split(",").map((name) => name.trim().toLowerCase());
     for (const [name, value] of Object.entries(out)) {
       check(!NEVER.test(name), `${name} went on`);

@@ -4,7 +4,9 @@ export interface Target {
   host: string;
   hostname: string;
   port: number;
-  path: string;
+  /** A request's first lines, on a connection that is kept and on one that is not. */
+  start: string;
+  startClosing: string;
 }
 
 /** Workers and paths are few; this only keeps urls that change all the time from piling up. */
@@ -25,11 +27,13 @@ export function targetOf(url: string): Target | undefined {
 function parse(url: string): Target | undefined {
   const { protocol, username, password, host, hostname, port, pathname, search } = new URL(url);
   if (protocol !== "http:" || username !== "" || password !== "") return undefined;
+  const start = `POST ${pathname}${search} HTTP/1.1\r\nhost: ${host}\r\nconnection: `;
   return {
     host,
     // A socket wants an IPv6 address without its brackets.
     hostname: hostname.startsWith("[") ? hostname.slice(1, -1) : hostname,
     port: port === "" ? 80 : Number(port),
-    path: pathname + search,
+    start: `${start}keep-alive\r\n`,
+    startClosing: `${start}close\r\n`,
   };
 }

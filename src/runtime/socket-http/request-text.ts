@@ -39,8 +39,9 @@ export function requestText(target: Target, request: SendRequest, atOnce: boolea
   return { text, bytes: head.length + length };
 }
 
-function headText(target: Target, { headers, fresh }: SendRequest, length: number): string {
-  let head = `POST ${target.path} HTTP/1.1\r\nhost: ${target.host}\r\nconnection: ${fresh ? "close" : "keep-alive"}\r\n`;
+function headText(target: Target, { headers, shared, fresh }: SendRequest, length: number): string {
+  let head = fresh ? target.startClosing : target.start;
+  if (shared !== undefined) head += shared.linesBeside(headers);
   for (const name in headers) {
     const value = headers[name]!;
     if (FORBIDDEN.test(value)) throw new TypeError(`The header ${name} has characters that no header can have`);
