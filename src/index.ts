@@ -3,6 +3,7 @@ export { ConfigError, parseConfig, resolveSecrets, type Secrets } from "./config
 export type { RouterConfig } from "./config/schema.ts";
 export { createRouter, type PrefillRouter, type RouterOptions } from "./create-router.ts";
 export { type ErrorCode, Failure, type Stage } from "./errors/failure.ts";
+export type { Pieces } from "./json/pieces.ts";
 export type { AnswerHead, AnswerHeaders, Exchange, HeadListener } from "./legs/exchange.ts";
 export type { SendRequest, Transport, TransportRequest } from "./legs/transport.ts";
 export { MemoryStore } from "./shared/memory-store.ts";

@@ -3,6 +3,7 @@
  * its text, decode's answer written as it comes. Nothing is read, checked, chosen, timed or counted, and no failure is told; a yardstick
  * for what everything else costs. Environment: PREFILL, DECODE (comma-separated urls), PORT.
  */
+import { Pieces } from "../../src/json/pieces.ts";
 import type { AnswerHead } from "../../src/legs/exchange.ts";
 import { bunTransport } from "../../src/runtime/bun.ts";
 import { bunStream } from "../../src/runtime/bun-stream.ts";
@@ -17,7 +18,7 @@ function ignore(): void {}
 
 function send(url: string, body: string) {
   const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
-  const request = { headers, body, fresh: false, connectMs: 0 };
+  const request = { headers, body: new Pieces([body]), fresh: false, connectMs: 0 };
   return { head: promise, exchange: bunTransport.send!(url, request, { head: resolve, failed: reject })! };
 }
 

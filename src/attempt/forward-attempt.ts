@@ -2,6 +2,7 @@ import { scanAnswer } from "../engines/answer.ts";
 import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
+import { Pieces } from "../json/pieces.ts";
 import { jsonString } from "../json/text.ts";
 import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
@@ -59,7 +60,7 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
       ...(worker.apiKey === undefined ? {} : { authorization: `Bearer ${worker.apiKey}` }),
     },
     shared: request.headers,
-    body: request.body,
+    body: new Pieces([request.body]),
     connectMs: config.timeouts.connectMs,
     fresh: request.fresh,
     transport,

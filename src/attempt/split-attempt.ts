@@ -3,6 +3,7 @@ import { prefillSource } from "../engines/prefill-source.ts";
 import { dialectFor } from "../engines/registry.ts";
 import { eventEdits } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
+import { Pieces } from "../json/pieces.ts";
 import type { Leg } from "../legs/leg.ts";
 import { consumePrefillStream, type PrefillCompletion } from "../prefill/consume.ts";
 import type { EngineOutput } from "../prefill/output.ts";
@@ -90,7 +91,7 @@ export class SplitAttempt {
     this.#plan = plan;
     const leg = this.#leg("prefill", plan.prefill);
     // The leg has it; the plan is kept for decode and longer.
-    plan.prefill.body = "";
+    plan.prefill.body = NOTHING;
     this.#prefillLeg = leg;
     record.prefillSentAt = clock.now();
     this.#armPrefillDeadline();
@@ -322,5 +323,8 @@ export class SplitAttempt {
     return openLeg(this.#services, this.#call, role, worker, request, this.#id);
   }
 }
+
+/** What is left of a body that was sent. */
+const NOTHING = new Pieces([]);
 
 function nothing(): void {}

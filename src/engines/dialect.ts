@@ -1,4 +1,5 @@
 import type { Failure } from "../errors/failure.ts";
+import type { Pieces } from "../json/pieces.ts";
 import type { JsonObject } from "../json/scan.ts";
 import type { AnswerHeaders } from "../legs/exchange.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
@@ -46,7 +47,7 @@ export interface LegTarget {
 /** One HTTP request to one engine. Path is appended to the worker's base URL. */
 export interface LegRequest {
   path: string;
-  body: string;
+  body: Pieces;
   /** Headers of this leg alone (e.g. `x-data-parallel-rank`). */
   headers?: Record<string, string>;
 }

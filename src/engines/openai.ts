@@ -1,4 +1,4 @@
-import { splice } from "../json/splice.ts";
+import { splicePieces } from "../json/splice.ts";
 import type { Dialect, GenerationRequest, LegRequest, SplitPlan } from "./dialect.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedMembers } from "./owned.ts";
@@ -10,7 +10,7 @@ import { terminalsWithout } from "./terminals.ts";
 export function aggregatedLeg(request: GenerationRequest): LegRequest {
   return {
     path: request.path,
-    body: splice(request.doc, { drop: ownedMembers, set: { model: engineModelOf(request) } }),
+    body: splicePieces(request.doc, { drop: ownedMembers, set: { model: engineModelOf(request) } }),
   };
 }
 

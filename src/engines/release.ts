@@ -1,6 +1,6 @@
 import { hasMember } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
-import { splice } from "../json/splice.ts";
+import { splicePieces } from "../json/splice.ts";
 import type { Api } from "../sse/api.ts";
 import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest, LegRequest } from "./dialect.ts";
@@ -20,7 +20,7 @@ export function releaseLeg(request: GenerationRequest, handoff: Readonly<Record<
   const { api, doc, path } = request;
   return {
     path,
-    body: splice(doc, {
+    body: splicePieces(doc, {
       drop: releaseDrops,
       set: {
         model: engineModelOf(request),

@@ -1,7 +1,8 @@
 import type { Failure } from "../errors/failure.ts";
 import { rawValue } from "../json/member.ts";
+import type { Pieces } from "../json/pieces.ts";
 import type { JsonObject } from "../json/scan.ts";
-import { splice } from "../json/splice.ts";
+import { splicePieces } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
 import { bootstrapRoom, bootstrapRooms, roomsText, roomText } from "../prefill/room.ts";
@@ -53,14 +54,14 @@ class SglangPlan implements SplitPlan {
   readonly #request: GenerationRequest;
   readonly #bootstrap: Bootstrap;
   /** Decode's body where it is prefill's too. */
-  #same: string | undefined;
+  #same: Pieces | undefined;
 
   constructor(request: GenerationRequest, target: LegTarget) {
     const { bootstrap, params } = bootstrapFor(request, target);
     this.#request = request;
     this.#bootstrap = bootstrap;
     this.early = { disaggregatedParams: params };
-    // Then both legs are sent the same text, made and flattened once: of 64 KB the second one cost 25 µs.
+    // Then both legs are sent the same text, made once.
     if (isUnstreamed(request.doc)) this.#same = this.#decodeBody();
     this.prefill = { path: request.path, body: this.#same ?? this.#prefillBody() };
   }
@@ -81,17 +82,17 @@ class SglangPlan implements SplitPlan {
     return { path: this.#request.path, body };
   }
 
-  #prefillBody(): string {
+  #prefillBody(): Pieces {
     const request = this.#request;
-    return splice(request.doc, {
+    return splicePieces(request.doc, {
       drop: prefillDrops,
       set: { model: engineModelOf(request), stream: "false", ...this.#bootstrap },
     });
   }
 
-  #decodeBody(): string {
+  #decodeBody(): Pieces {
     const request = this.#request;
-    return splice(request.doc, {
+    return splicePieces(request.doc, {
       drop: ownedMembers,
       set: { model: engineModelOf(request), ...this.#bootstrap },
     });

@@ -1,7 +1,7 @@
 import { Failure } from "../errors/failure.ts";
 import { rawValue, readBoolean } from "../json/member.ts";
 import { type JsonObject, scanObject } from "../json/scan.ts";
-import { splice } from "../json/splice.ts";
+import { splice, splicePieces } from "../json/splice.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
 import { choicesOf, finishReasonOf } from "./answer.ts";
@@ -70,7 +70,7 @@ class TrtllmPlan implements SplitPlan {
     const params = `{"request_type":"context_only","disagg_request_id":${disaggRequestId()},"schedule_style":0}`;
     this.prefill = {
       path: request.path,
-      body: splice(request.doc, {
+      body: splicePieces(request.doc, {
         drop: contextDrops,
         set: { model: engineModelOf(request), stream: "false", disaggregated_params: params },
       }),
@@ -110,7 +110,7 @@ class TrtllmPlan implements SplitPlan {
     const request = this.#request;
     return {
       path: request.path,
-      body: splice(request.doc, {
+      body: splicePieces(request.doc, {
         drop: ownedMembers,
         set: { model: engineModelOf(request), ...this.#generationMembers(handoff) },
       }),

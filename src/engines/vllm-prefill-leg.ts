@@ -1,5 +1,5 @@
 import { hasMember } from "../json/member.ts";
-import { splice } from "../json/splice.ts";
+import { splicePieces } from "../json/splice.ts";
 import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest, LegRequest } from "./dialect.ts";
 import { engineModelOf } from "./model.ts";
@@ -49,7 +49,7 @@ export function vllmPrefillLeg(
 ): LegRequest {
   const { api, doc, path } = request;
   const echoed = asksEchoedPrompt(request);
-  const body = splice(doc, {
+  const body = splicePieces(doc, {
     drop: echoed ? prefillDropsEchoing : prefillDrops,
     set: {
       model: engineModelOf(request),
@@ -71,7 +71,7 @@ export function vllmPrefillLeg(
 export function vllmDecodeLeg(request: GenerationRequest, handoff: string, requestId?: string): LegRequest {
   return {
     path: request.path,
-    body: splice(request.doc, {
+    body: splicePieces(request.doc, {
       drop: request.wantsInputLogprobs ? decodeDropsLogprobs : ownedMembers,
       set: {
         model: engineModelOf(request),

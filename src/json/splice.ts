@@ -1,4 +1,5 @@
 import { findMember } from "./member.ts";
+import { Pieces } from "./pieces.ts";
 import type { JsonObject } from "./scan.ts";
 
 /** What to change in an object. */
@@ -23,10 +24,15 @@ const PLAIN_KEY = /^[\w-]+$/;
  * @param doc a scanned object, whose positions stay valid for it: nothing is changed in place
  * @returns the whole text that holds the object, edited; valid JSON whenever the raw texts are
  */
-export function splice(doc: JsonObject, { drop, set }: Edits): string {
+export function splice(doc: JsonObject, edits: Edits): string {
+  return splicePieces(doc, edits).toString();
+}
+
+/** As `splice`, for a text that is written and not read. */
+export function splicePieces(doc: JsonObject, { drop, set }: Edits): Pieces {
   const { text, members } = doc;
   const last = members.length - 1;
-  let out = "";
+  const out: string[] = [];
   // Everything before `done` is in `out` or was removed.
   let done = 0;
   let kept = false;
@@ -36,30 +42,31 @@ export function splice(doc: JsonObject, { drop, set }: Edits): string {
     if (isIn(drop, member.key) || (raw !== undefined && findMember(doc, member.key) !== member)) {
       if (kept) {
         // Its comma is the one before it. The member before it may itself be gone, up to its own end.
-        out += text.slice(done, members[i - 1]!.valueEnd);
+        out.push(text.slice(done, members[i - 1]!.valueEnd));
         done = member.valueEnd;
       } else {
         // Nothing is before it, so the comma behind it goes, up to the next key.
-        out += text.slice(done, member.keyStart);
+        out.push(text.slice(done, member.keyStart));
         done = i < last ? members[i + 1]!.keyStart : member.valueEnd;
       }
       continue;
     }
     kept = true;
     if (raw !== undefined) {
-      out += text.slice(done, member.valueStart) + raw;
+      out.push(text.slice(done, member.valueStart), raw);
       done = member.valueEnd;
     }
   }
   const end = last < 0 ? doc.open + 1 : members[last]!.valueEnd;
-  out += text.slice(done, end);
+  out.push(text.slice(done, end));
   for (const key in set) {
     const raw = rawFor(set, key);
     if (raw === undefined || (findMember(doc, key) !== undefined && !isIn(drop, key))) continue;
-    out += `${kept ? "," : ""}${PLAIN_KEY.test(key) ? `"${key}"` : JSON.stringify(key)}:${raw}`;
+    out.push(`${kept ? "," : ""}${PLAIN_KEY.test(key) ? `"${key}"` : JSON.stringify(key)}:${raw}`);
     kept = true;
   }
-  return out + text.slice(end);
+  out.push(text.slice(end));
+  return new Pieces(out);
 }
 
 function isIn(keys: Edits["drop"], key: string): boolean {

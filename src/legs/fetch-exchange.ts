@@ -11,7 +11,7 @@ export class FetchExchange implements Exchange {
   constructor(fetch: Transport["fetch"], url: string, request: SendRequest, listener: HeadListener) {
     const { body, fresh, shared } = request;
     const headers = shared === undefined ? request.headers : shared.with(request.headers);
-    fetch(url, { method: "POST", headers, body, fresh, signal: this.#controller.signal }).then(
+    fetch(url, { method: "POST", headers, body: body.toString(), fresh, signal: this.#controller.signal }).then(
       (response) => {
         this.#response = response;
         listener.head(response);

@@ -1,4 +1,5 @@
 import type { FaultKind } from "../errors/failure.ts";
+import type { Pieces } from "../json/pieces.ts";
 import type { Exchange, HeadListener } from "./exchange.ts";
 import type { SharedHeaders } from "./shared-headers.ts";
 
@@ -17,7 +18,8 @@ export interface SendRequest {
   /** Of this leg alone; they go before those of the same name in `shared`. */
   headers: Record<string, string>;
   shared?: SharedHeaders | undefined;
-  body: string;
+  /** JSON. */
+  body: Pieces;
   fresh: boolean;
   /** For the connection to be open; 0 = no limit. */
   connectMs: number;

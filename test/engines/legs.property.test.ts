@@ -85,14 +85,14 @@ test("SGLang: legs are the client's bytes but for the members the wire names", (
   fc.assert(
     fc.property(body, (text) => {
       const plan = dialectFor("sglang").plan(request(text), target, "id");
-      const decode = plan.decode(plan.early!.disaggregatedParams!).body;
-      sameBut(plan.prefill.body, text, ["stream", "stream_options"]);
+      const decode = plan.decode(plan.early!.disaggregatedParams!).body.toString();
+      sameBut(plan.prefill.body.toString(), text, ["stream", "stream_options"]);
       sameBut(decode, text, []);
-      for (const sent of [plan.prefill.body, decode]) {
+      for (const sent of [plan.prefill.body.toString(), decode]) {
         noneOwned(sent, SGLANG);
         onceEach(sent, SGLANG);
       }
-      onceEach(plan.prefill.body, ["stream"]);
+      onceEach(plan.prefill.body.toString(), ["stream"]);
     }),
     { numRuns: 300 },
   );
@@ -103,15 +103,15 @@ test("vLLM: legs are the client's bytes but for the members the wire names", () 
     fc.property(body, (text) => {
       const asked = request(text);
       const plan = dialectFor("vllm").plan(asked, target, "id");
-      const decode = plan.decode(nixl).body;
-      sameBut(plan.prefill.body, text, VLLM_PREFILL);
+      const decode = plan.decode(nixl).body.toString();
+      sameBut(plan.prefill.body.toString(), text, VLLM_PREFILL);
       sameBut(decode, text, asked.wantsInputLogprobs ? ["prompt_logprobs"] : []);
-      onceEach(plan.prefill.body, ["stream", "max_tokens", "kv_transfer_params"]);
-      for (const sent of [plan.prefill.body, decode, plan.release!(nixl).body]) {
+      onceEach(plan.prefill.body.toString(), ["stream", "max_tokens", "kv_transfer_params"]);
+      for (const sent of [plan.prefill.body.toString(), decode, plan.release!(nixl).body.toString()]) {
         noneOwned(sent, ["kv_transfer_params"]);
         onceEach(sent, ["kv_transfer_params"]);
       }
-      const prefill = JSON.parse(plan.prefill.body) as Record<string, unknown>;
+      const prefill = JSON.parse(plan.prefill.body.toString()) as Record<string, unknown>;
       for (const limit of ["max_tokens", "max_completion_tokens", "max_output_tokens"]) {
         expect([1, undefined]).toContain(prefill[limit] as number | undefined);
       }
@@ -126,11 +126,11 @@ test("TensorRT-LLM: legs are the client's bytes but for the members the wire nam
   fc.assert(
     fc.property(body, (text) => {
       const plan = dialectFor("trtllm").plan(request(text, "chat", { singleToken: false }), target, "id");
-      sameBut(plan.prefill.body, text, ["stream", "stream_options"]);
+      sameBut(plan.prefill.body.toString(), text, ["stream", "stream_options"]);
       const { data } = plan.judge(answer(CONTEXT));
-      const decode = plan.decode(data!.disaggregatedParams!).body;
+      const decode = plan.decode(data!.disaggregatedParams!).body.toString();
       sameBut(decode, text, ["prompt_token_ids"]);
-      for (const sent of [plan.prefill.body, decode]) {
+      for (const sent of [plan.prefill.body.toString(), decode]) {
         noneOwned(sent, ["disaggregated_params"]);
         onceEach(sent, ["disaggregated_params"]);
       }

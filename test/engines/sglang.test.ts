@@ -9,7 +9,7 @@ function legs(...args: Parameters<typeof request>) {
   const plan = sglang.plan(request(...args), target, "id-1");
   const handoff = plan.early!.disaggregatedParams!;
   const decode = plan.decode(handoff);
-  const room = /"bootstrap_room":(\[[^\]]*\]|\d+)/.exec(plan.prefill.body)![1]!;
+  const room = /"bootstrap_room":(\[[^\]]*\]|\d+)/.exec(plan.prefill.body.toString())![1]!;
   return { plan, prefill: plan.prefill, decode, handoff, room };
 }
 
@@ -20,10 +20,10 @@ describe("SGLang legs", () => {
     const { prefill, decode, room } = legs(body);
     const pair = `"bootstrap_host":"[::1]","bootstrap_port":8998,"bootstrap_room":${room}}`;
     expect(prefill.path).toBe("/v1/chat/completions");
-    expect(prefill.body).toBe(
+    expect(prefill.body.toString()).toBe(
       `{ "model":"m", "stream" : false, "seed":9223372036854775807 , "x":[1,null,2.50],"stop":null,${pair}`,
     );
-    expect(decode.body).toBe(`${body.slice(0, -1)},${pair}`);
+    expect(decode.body.toString()).toBe(`${body.slice(0, -1)},${pair}`);
     expect(decode.path).toBe(prefill.path);
   });
 
@@ -31,9 +31,9 @@ describe("SGLang legs", () => {
     "a request that says itself that it is unstreamed is sent to both legs in the same words: %s",
     (body) => {
       const { plan, prefill, decode, handoff } = legs(body);
-      expect(prefill.body).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
-      expect(decode.body).toBe(prefill.body);
-      expect(plan.decode(handoff).body).toBe(prefill.body);
+      expect(prefill.body.toString()).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
+      expect(decode.body.toString()).toBe(prefill.body.toString());
+      expect(plan.decode(handoff).body.toString()).toBe(prefill.body.toString());
     },
   );
 
@@ -44,32 +44,32 @@ describe("SGLang legs", () => {
       '{"stream":null}',
     ]) {
       const { prefill, decode } = legs(body);
-      expect(prefill.body).toStartWith('{"stream":false,"bootstrap_host"');
-      expect(decode.body).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
+      expect(prefill.body.toString()).toStartWith('{"stream":false,"bootstrap_host"');
+      expect(decode.body.toString()).toStartWith(`${body.slice(0, -1)},"bootstrap_host"`);
     }
   });
 
   test("stream: false is appended where the client sent no stream", () => {
     const { prefill, decode } = legs('{"model":"m","messages":[]}');
-    expect(prefill.body).toStartWith('{"model":"m","messages":[],"stream":false,"bootstrap_host"');
-    expect(decode.body).toStartWith('{"model":"m","messages":[],"bootstrap_host"');
+    expect(prefill.body.toString()).toStartWith('{"model":"m","messages":[],"stream":false,"bootstrap_host"');
+    expect(decode.body.toString()).toStartWith('{"model":"m","messages":[],"bootstrap_host"');
   });
 
   test("of duplicate stream members only one is left on prefill, and decode keeps both", () => {
     const { prefill, decode } = legs('{"stream":false,"model":"m","\\u0073tream":true}');
-    expect(prefill.body).toStartWith('{"model":"m","\\u0073tream":false,');
-    expect(decode.body).toStartWith('{"stream":false,"model":"m","\\u0073tream":true,');
+    expect(prefill.body.toString()).toStartWith('{"model":"m","\\u0073tream":false,');
+    expect(decode.body.toString()).toStartWith('{"stream":false,"model":"m","\\u0073tream":true,');
   });
 
   test("an alias becomes the engines' name on both legs, in its place", () => {
     const { prefill, decode } = legs('{"model":"fast","a":1}', "chat", { engineModel: '"org/model"' });
-    expect(prefill.body).toStartWith('{"model":"org/model","a":1,');
-    expect(decode.body).toStartWith('{"model":"org/model","a":1,');
+    expect(prefill.body.toString()).toStartWith('{"model":"org/model","a":1,');
+    expect(decode.body.toString()).toStartWith('{"model":"org/model","a":1,');
   });
 
   test("a body without a model gets none", () => {
     const { prefill } = legs('{"text":"hi"}', "generate", { engineModel: '"org/model"' });
-    expect(prefill.body).toStartWith('{"text":"hi","stream":false,');
+    expect(prefill.body.toString()).toStartWith('{"text":"hi","stream":false,');
   });
 
   test.each([...ownedMembers])("a client's own %s is removed, duplicates and escaped keys included", (key) => {
@@ -77,7 +77,8 @@ describe("SGLang legs", () => {
     const { prefill, decode } = legs(
       `{"${key}":1,"model":"m","${escaped}":{"a":[2]}, "deep":{"${key}":3},"${key}":"x"}`,
     );
-    for (const { body } of [prefill, decode]) {
+    for (const leg of [prefill, decode]) {
+      const body = leg.body.toString();
       expect(body.startsWith(`{"model":"m", "deep":{"${key}":3},`)).toBe(true);
       const top = JSON.parse(body) as Record<string, unknown>;
       const ours = pairing.has(key);
@@ -117,9 +118,11 @@ describe("SGLang legs", () => {
     ['{"input_ids":[[1],[2],[3]]}', "generate"],
   ] as const)("a batch has lists of equal length and a distinct room for each prompt: %s", (body, api) => {
     const { prefill, decode, room } = legs(body, api);
-    expect(prefill.body).toContain('"bootstrap_host":["[::1]","[::1]","[::1]"],"bootstrap_port":[8998,8998,8998]');
+    expect(prefill.body.toString()).toContain(
+      '"bootstrap_host":["[::1]","[::1]","[::1]"],"bootstrap_port":[8998,8998,8998]',
+    );
     expect(new Set(room.slice(1, -1).split(",")).size).toBe(3);
-    expect(decode.body).toContain(`"bootstrap_room":${room}`);
+    expect(decode.body.toString()).toContain(`"bootstrap_room":${room}`);
   });
 
   test("input logprobs that were asked for come from prefill's answer as text", () => {

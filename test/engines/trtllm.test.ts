@@ -24,8 +24,8 @@ describe("TensorRT-LLM legs", () => {
     const { prefill } = plan(
       '{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":200,"stop":["x"],"disaggregated_params":{"request_type":"generation_only"},"seed":9223372036854775807}',
     );
-    const id = /"disagg_request_id":(\d+)/.exec(prefill.body)![1]!;
-    expect(prefill.body).toBe(
+    const id = /"disagg_request_id":(\d+)/.exec(prefill.body.toString())![1]!;
+    expect(prefill.body.toString()).toBe(
       `{"model":"m","stream":false,"max_tokens":200,"stop":["x"],"seed":9223372036854775807,"disaggregated_params":{"request_type":"context_only","disagg_request_id":${id},"schedule_style":0}}`,
     );
   });
@@ -37,7 +37,7 @@ describe("TensorRT-LLM legs", () => {
     const attempt = plan(body);
     const { data } = attempt.judge(answer(context("length")));
     expect(data!.completionUsage).toEqual({ promptTokensDetails: { cached_tokens: 4 } });
-    expect(attempt.decode(data!.disaggregatedParams!).body).toBe(
+    expect(attempt.decode(data!.disaggregatedParams!).body.toString()).toBe(
       `{ "model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"prompt_token_ids":[1, 2,3],"disaggregated_params":${GENERATION} }`,
     );
   });
@@ -45,7 +45,7 @@ describe("TensorRT-LLM legs", () => {
   test("completions: the ids take the prompt's place", () => {
     const attempt = plan('{"prompt":"hi","model":"fast","max_tokens":5}', "completions", { engineModel: '"m"' });
     const { data } = attempt.judge(answer(context("not_finished")));
-    expect(attempt.decode(data!.disaggregatedParams!).body).toBe(
+    expect(attempt.decode(data!.disaggregatedParams!).body.toString()).toBe(
       `{"prompt":[1, 2,3],"model":"m","max_tokens":5,"disaggregated_params":${GENERATION}}`,
     );
   });
@@ -54,7 +54,7 @@ describe("TensorRT-LLM legs", () => {
     const attempt = plan('{"prompt":"hi"}', "completions");
     const text = context("length").replace(`,"usage":${USAGE},"prompt_token_ids":[1, 2,3]`, ',"usage":null');
     const { data } = attempt.judge(answer(text));
-    expect(attempt.decode(data!.disaggregatedParams!).body).toBe(
+    expect(attempt.decode(data!.disaggregatedParams!).body.toString()).toBe(
       `{"prompt":"hi","disaggregated_params":${PARAMS.replace('"context_only"', '"generation_only"')}}`,
     );
   });
@@ -62,7 +62,7 @@ describe("TensorRT-LLM legs", () => {
   test("the release request is the generation leg cut to one token", () => {
     const attempt = plan('{"model":"m","stream":true,"stream_options":{},"max_tokens":200}');
     const { data } = attempt.judge(answer(context("length")));
-    expect(attempt.release!(data!.disaggregatedParams!).body).toBe(
+    expect(attempt.release!(data!.disaggregatedParams!).body.toString()).toBe(
       `{"model":"m","stream":false,"max_tokens":1,"prompt_token_ids":[1, 2,3],"disaggregated_params":${GENERATION}}`,
     );
   });
@@ -82,7 +82,9 @@ describe("disagg_request_id", () => {
   });
 
   test("two attempts never share one", () => {
-    const ids = [plan("{}"), plan("{}")].map(({ prefill }) => /"disagg_request_id":(\d+)/.exec(prefill.body)![1]);
+    const ids = [plan("{}"), plan("{}")].map(
+      ({ prefill }) => /"disagg_request_id":(\d+)/.exec(prefill.body.toString())![1],
+    );
     expect(ids[0]).not.toBe(ids[1]);
   });
 });

@@ -15,11 +15,14 @@ const HANDOFF =
 const handoff = { value: JSON.parse(HANDOFF) as unknown, text: HANDOFF };
 
 function prefill(...args: Parameters<typeof request>): string {
-  return vllmNixl.plan(request(...args), target, "id-1").prefill.body;
+  return vllmNixl.plan(request(...args), target, "id-1").prefill.body.toString();
 }
 
 function decode(...args: Parameters<typeof request>): string {
-  return vllmNixl.plan(request(...args), target, "id-1").decode(handoff).body;
+  return vllmNixl
+    .plan(request(...args), target, "id-1")
+    .decode(handoff)
+    .body.toString();
 }
 
 describe("vLLM, NIXL: the prefill leg", () => {
@@ -98,7 +101,9 @@ describe("vLLM, NIXL: the decode leg", () => {
     const { data } = plan.judge(answer(text));
     expect(data!.finishReason).toBeUndefined();
     expect(data!.completionUsage).toEqual({ promptTokensDetails: { cached_tokens: 8 } });
-    expect(plan.decode(data!.disaggregatedParams!).body).toBe(`{"model":"m","kv_transfer_params":${HANDOFF}}`);
+    expect(plan.decode(data!.disaggregatedParams!).body.toString()).toBe(
+      `{"model":"m","kv_transfer_params":${HANDOFF}}`,
+    );
   });
 });
 
@@ -113,12 +118,12 @@ describe("vLLM, NIXL: the release request", () => {
     ],
   ])("%s is cut to one token and keeps the hand-off", (body, expected) => {
     const plan = vllmNixl.plan(request(body), target, "id-1");
-    expect(plan.release!(handoff).body).toBe(`${expected}"kv_transfer_params":${HANDOFF}}`);
+    expect(plan.release!(handoff).body.toString()).toBe(`${expected}"kv_transfer_params":${HANDOFF}}`);
   });
 
   test("/v1/responses is cut by its own member", () => {
     const plan = vllmNixl.plan(request('{"input":"x"}', "responses"), target, "id-1");
-    expect(plan.release!(handoff).body).toStartWith('{"input":"x","stream":false,"max_output_tokens":1,');
+    expect(plan.release!(handoff).body.toString()).toStartWith('{"input":"x","stream":false,"max_output_tokens":1,');
   });
 });
 
@@ -127,12 +132,13 @@ describe("vLLM, Mooncake", () => {
 
   test("both legs carry one transfer id, prefill a minimum of one token and its rank", () => {
     const plan = vllmMooncake.plan(request('{"model":"m","min_tokens":7,"stop":["x"],"stream":true}'), ready, "id-1");
-    expect(plan.prefill.body).toBe(
+    expect(plan.prefill.body.toString()).toBe(
       '{"model":"m","stream":false,"max_tokens":1,"min_tokens":1,"kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-id-1"}}',
     );
     expect(plan.prefill.headers).toEqual({ "x-data-parallel-rank": "3" });
     expect(plan.early!.early).toBe(true);
-    expect(plan.decode(plan.early!.disaggregatedParams!)).toEqual({
+    const decode = plan.decode(plan.early!.disaggregatedParams!);
+    expect({ ...decode, body: decode.body.toString() }).toEqual({
       path: "/v1/chat/completions",
       body: '{"model":"m","min_tokens":7,"stop":["x"],"stream":true,"kv_transfer_params":{"do_remote_decode":false,"do_remote_prefill":true,"remote_bootstrap_addr":"http://[::1]:8998","remote_engine_id":"eng","transfer_id":"xfer-id-1"}}',
     });
@@ -157,10 +163,10 @@ describe("vLLM, NIXL push", () => {
       { ...target, engineId: "eng", kvHost: "10.0.0.1", tpSize: 2 },
       "id-1",
     );
-    expect(plan.prefill.body).toBe(`{"model":"m","stream":false,"max_tokens":1,${NIXL}`);
+    expect(plan.prefill.body.toString()).toBe(`{"model":"m","stream":false,"max_tokens":1,${NIXL}`);
     expect(plan.prefill.headers).toBeUndefined();
     expect(plan.early!.early).toBe(true);
-    expect(plan.decode(plan.early!.disaggregatedParams!).body).toBe(
+    expect(plan.decode(plan.early!.disaggregatedParams!).body.toString()).toBe(
       '{"model":"m","stream":true,"kv_transfer_params":{"do_remote_decode":false,"do_remote_prefill":true,"remote_engine_id":"eng","remote_host":"10.0.0.1","remote_port":5600,"tp_size":2,"pp_size":1,"remote_request_id":"id-1"}}',
     );
   });
@@ -183,10 +189,11 @@ function thrown(run: () => unknown): Failure {
 test("push: both legs of a response carry one id in their bodies, since the engines take none from the header", () => {
   const pushed = { ...target, engineId: "e", kvHost: "h" };
   const plan = vllmPush.plan(request('{"input":"a","request_id":"mine"}', "responses"), pushed, "a1");
-  for (const { body } of [plan.prefill, plan.decode(plan.early!.disaggregatedParams!)]) {
+  for (const leg of [plan.prefill, plan.decode(plan.early!.disaggregatedParams!)]) {
+    const body = leg.body.toString();
     expect(JSON.parse(body).request_id).toBe("resp_a1");
     expect(body).not.toContain("mine");
   }
   const chat = vllmPush.plan(request('{"messages":[]}'), pushed, "a1");
-  expect(chat.prefill.body).not.toContain("request_id");
+  expect(chat.prefill.body.toString()).not.toContain("request_id");
 });

@@ -1,3 +1,4 @@
+import { Pieces } from "../../src/json/pieces.ts";
 import { Leg, type LegOptions } from "../../src/legs/leg.ts";
 import type { Transport, TransportRequest } from "../../src/legs/transport.ts";
 import { ManualClock } from "../manual-clock.ts";
@@ -144,7 +145,7 @@ export function handLeg(more: Partial<LegOptions> = {}): HandLeg {
     worker: "d1",
     url: "http://d1:8000/v1/chat/completions",
     headers: { "content-type": "application/json" },
-    body: "{}",
+    body: new Pieces(["{}"]),
     connectMs: 5_000,
     transport,
     clock,

@@ -1,11 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { Failure } from "../../src/errors/failure.ts";
+import { Pieces } from "../../src/json/pieces.ts";
 import { settled } from "../manual-clock.ts";
 import { handLeg, rejection } from "./hand-made.ts";
 
 describe("opening", () => {
   test("the request goes out as it was made, with a signal of its own", () => {
-    const { leg, engine } = handLeg({ body: '{"seed":9223372036854775807}', headers: { "x-request-id": "a" } });
+    const { leg, engine } = handLeg({
+      body: new Pieces(['{"seed":', "9223372036854775807}"]),
+      headers: { "x-request-id": "a" },
+    });
     void leg.open();
     expect(engine()).toMatchObject({
       url: "http://d1:8000/v1/chat/completions",

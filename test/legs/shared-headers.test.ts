@@ -20,7 +20,12 @@ test("say the same as lines and as a record, whatever a leg has of its own", () 
       const own: Record<string, string> = Object.fromEntries(ownNames.map((name) => [name, ownValue]));
       const lines = headers.linesBeside(own) + ownNames.map((name) => `${name}: ${ownValue}\r\n`).join("");
       const record = Object.entries(headers.with(own)).map(([name, value]) => `${name}: ${value}\r\n`);
-      expect(lines.split(/(?<=\n)/).filter(Boolean).sort()).toEqual(record.sort());
+      expect(
+        lines
+          .split(/(?<=\n)/)
+          .filter(Boolean)
+          .sort(),
+      ).toEqual(record.sort());
     }),
   );
 });

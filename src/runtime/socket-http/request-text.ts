@@ -27,11 +27,11 @@ const room = new WriteRoom();
 
 /** The whole request. Throws a TypeError for a header that cannot be sent. `atOnce`: it is written before anything else happens. */
 export function requestText(target: Target, request: SendRequest, atOnce: boolean): RequestText {
-  const { body } = request;
-  if (atOnce && WriteRoom.fits(body)) {
-    const text = room.with(headText(target, request, room.put(body)));
+  if (atOnce && WriteRoom.fits(request.body)) {
+    const text = room.with(headText(target, request, room.put(request.body)));
     if (text !== undefined) return { text, bytes: text.length, fleeting: true };
   }
+  const body = request.body.toString();
   const length = Buffer.byteLength(body);
   const head = headText(target, request, length);
   // Values are bytes (latin1), the body is UTF-8.

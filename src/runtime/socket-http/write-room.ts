@@ -1,3 +1,5 @@
+import type { Pieces } from "../../json/pieces.ts";
+
 /** A head that is longer has its request put together the slow way. */
 const HEAD_ROOM = 16_384;
 /** Characters. Longer bodies are rare, and would make the room large. */
@@ -14,19 +16,21 @@ const BYTES = 3;
  */
 export class WriteRoom {
   #room: Buffer | undefined;
-  #body: string | undefined;
+  #body: Pieces | undefined;
   #bodyBytes = 0;
 
   /** Whether a body goes here. */
-  static fits(body: string): boolean {
+  static fits(body: Pieces): boolean {
     return body.length <= LONGEST;
   }
 
   /** Puts a body in. Gives its length in bytes. */
-  put(body: string): number {
+  put(body: Pieces): number {
     if (body === this.#body) return this.#bodyBytes;
     this.#room ??= Buffer.allocUnsafeSlow(HEAD_ROOM + LONGEST * BYTES);
-    this.#bodyBytes = this.#room.write(body, HEAD_ROOM);
+    let end = HEAD_ROOM;
+    for (const part of body.parts) end += this.#room.write(part, end);
+    this.#bodyBytes = end - HEAD_ROOM;
     // Only for the other leg, which is sent in the same turn.
     if (body.length > SHORT) setImmediate(() => this.#forget());
     this.#body = body;

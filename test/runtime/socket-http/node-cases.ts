@@ -3,6 +3,7 @@
  * Arguments: the address of a worker that never takes a connection.
  */
 import { brotliCompressSync, gzipSync } from "node:zlib";
+import { Pieces } from "../../../src/json/pieces.ts";
 import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
 import { faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
 import { nodeTransport } from "../../../src/runtime/node.ts";
@@ -17,10 +18,14 @@ interface Sent {
   head: Promise<AnswerHead>;
 }
 
-function send(url: string, more: Partial<SendRequest> = {}): Sent {
+function send(
+  url: string,
+  { body = "{}", ...more }: Partial<Omit<SendRequest, "body">> & { body?: string } = {},
+): Sent {
   const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
   promise.catch(() => {});
-  const request = { headers: { "content-type": "application/json" }, body: "{}", fresh: false, connectMs: 1_000 };
+  const headers = { "content-type": "application/json" };
+  const request = { headers, body: new Pieces([body]), fresh: false, connectMs: 1_000 };
   return {
     exchange: nodeTransport.send!(url, { ...request, ...more }, { head: resolve, failed: reject })!,
     head: promise,

@@ -1,12 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { Pieces } from "../../../src/json/pieces.ts";
 import { targetOf } from "../../../src/runtime/socket-http/origin.ts";
 import { requestText, restOf } from "../../../src/runtime/socket-http/request-text.ts";
 
 const target = targetOf("http://p1:8000/v1/chat/completions")!;
 
 function bytes(headers: Record<string, string>, body: string, fresh = false, atOnce = false): Buffer {
-  const { text, bytes: length } = requestText(target, { headers, body, fresh, connectMs: 0 }, atOnce);
+  const { text, bytes: length } = requestText(
+    target,
+    { headers, body: new Pieces([body]), fresh, connectMs: 0 },
+    atOnce,
+  );
   const sent = Buffer.from(text as string);
   expect(sent.length).toBe(length);
   return sent;
@@ -46,7 +51,11 @@ describe("requests that are written at once", () => {
       fc.property(fc.array(fc.tuple(long, fc.constantFrom("a", "gr\xfc")), { maxLength: 4 }), (requests) => {
         for (const [body, value] of requests) {
           const headers = { "x-value": value };
-          const slow = requestText(target, { headers, body, fresh: false, connectMs: 0 }, false).text;
+          const slow = requestText(
+            target,
+            { headers, body: new Pieces([body]), fresh: false, connectMs: 0 },
+            false,
+          ).text;
           // Its text has one byte for each character of the head.
           const whole = typeof slow === "string" ? Buffer.from(slow) : slow;
           for (let leg = 0; leg < 2; leg++) expect(bytes(headers, body, false, true).equals(whole)).toBe(true);
@@ -55,10 +64,32 @@ describe("requests that are written at once", () => {
     );
   });
 
+  test("have their body's pieces one behind the other", () => {
+    fc.assert(
+      fc.property(fc.array(long, { maxLength: 4 }), (parts) => {
+        const { text } = requestText(
+          target,
+          { headers: {}, body: new Pieces(parts), fresh: false, connectMs: 0 },
+          true,
+        );
+        const sent = Buffer.from(text as Buffer);
+        const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
+        expect(sent.toString("latin1")).toContain(`\r\ncontent-length: ${length}\r\n\r\n`);
+        expect(sent.subarray(sent.length - length).equals(Buffer.concat(parts.map((part) => Buffer.from(part))))).toBe(
+          true,
+        );
+      }),
+    );
+  });
+
   test("leave a rest that stays when the next one is put together", () => {
     fc.assert(
       fc.property(long, fc.nat(), (body, stop) => {
-        const request = requestText(target, { headers: {}, body, fresh: false, connectMs: 0 }, true);
+        const request = requestText(
+          target,
+          { headers: {}, body: new Pieces([body]), fresh: false, connectMs: 0 },
+          true,
+        );
         const whole = Buffer.from(request.text as Buffer);
         const taken = stop % whole.length;
         const rest = restOf(request, taken);
@@ -74,7 +105,7 @@ describe("requests that are written at once", () => {
     expect(head.indexOf("\r\n\r\n") + 4).toBe(head.length - 9_000);
     const { fleeting } = requestText(
       target,
-      { headers: {}, body: "z".repeat(300_000), fresh: false, connectMs: 0 },
+      { headers: {}, body: new Pieces(["z".repeat(300_000)]), fresh: false, connectMs: 0 },
       true,
     );
     expect(fleeting).toBeUndefined();
@@ -88,7 +119,11 @@ test("what is left, wherever the socket stops", () => {
       fc.constantFrom("ascii", "gr\xfc"),
       fc.array(fc.nat()),
       (body, value, stops) => {
-        let rest = requestText(target, { headers: { "x-value": value }, body, fresh: false, connectMs: 0 }, false);
+        let rest = requestText(
+          target,
+          { headers: { "x-value": value }, body: new Pieces([body]), fresh: false, connectMs: 0 },
+          false,
+        );
         const whole = Buffer.from(rest.text as string);
         let sent = 0;
         for (const stop of stops) {

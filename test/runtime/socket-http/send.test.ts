@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
+import { Pieces } from "../../../src/json/pieces.ts";
 import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
 import { ConnectTimeout, faultBeforeHeaders, type SendRequest } from "../../../src/legs/transport.ts";
 import { bunTransport } from "../../../src/runtime/bun.ts";
@@ -30,10 +31,13 @@ afterAll(() => {
   for (const worker of deaf) worker.stop();
 });
 
-function send(url: string, more: Partial<SendRequest> = {}): Sent {
+function send(
+  url: string,
+  { body = "{}", ...more }: Partial<Omit<SendRequest, "body">> & { body?: string } = {},
+): Sent {
   const { promise, resolve, reject } = Promise.withResolvers<AnswerHead>();
   promise.catch(() => {});
-  const request = { headers: {}, body: "{}", fresh: false, connectMs: 1_000, ...more };
+  const request = { headers: {}, body: new Pieces([body]), fresh: false, connectMs: 1_000, ...more };
   const exchange = sendOverSocket(url, request, { head: resolve, failed: reject });
   if (exchange === undefined) throw new Error("not over a socket");
   return { exchange, head: promise };
@@ -154,7 +158,7 @@ describe("connections", () => {
     const given: Sent[] = [];
     for (let i = 0; i < 8; i++) given.push(send(url, { connectMs: 20 }));
     await Promise.all(given.map(({ head }) => error(head)));
-    const request = { headers: {}, body: "", fresh: false, connectMs: 20 };
+    const request = { headers: {}, body: new Pieces([]), fresh: false, connectMs: 20 };
     expect(sendOverSocket(url, request, { head: () => {}, failed: () => {} })).toBeUndefined();
   });
 
@@ -163,7 +167,7 @@ describe("connections", () => {
     const failed = new Promise<void>((resolve) => {
       sendOverSocket(
         "http://255.255.255.255/v1",
-        { headers: {}, body: "", fresh: false, connectMs: 1_000 },
+        { headers: {}, body: new Pieces([]), fresh: false, connectMs: 1_000 },
         {
           head: () => {},
           failed: () => {
@@ -437,7 +441,7 @@ describe("closing", () => {
     let exchange: Exchange | undefined;
     exchange = sendOverSocket(
       peer.url,
-      { headers: {}, body: "", fresh: false, connectMs: 0 },
+      { headers: {}, body: new Pieces([]), fresh: false, connectMs: 0 },
       {
         head: ({ status }) => {
           heads.push(status);
@@ -497,10 +501,13 @@ describe("closing", () => {
 
 test("idle connections keep no process alive, requests do", async () => {
   using peer = await engine(({ socket }) => setTimeout(() => socket.write(OK), 100));
-  const module = JSON.stringify(new URL("../../../src/runtime/bun.ts", import.meta.url).pathname);
+  const [module, pieces] = ["runtime/bun.ts", "json/pieces.ts"].map((name) => {
+    return JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).pathname);
+  });
   const script = `
     const { bunTransport } = await import(${module});
-    const exchange = bunTransport.send(${JSON.stringify(peer.url)}, { headers: {}, body: "", fresh: false, connectMs: 0 }, {
+    const { Pieces } = await import(${pieces});
+    const exchange = bunTransport.send(${JSON.stringify(peer.url)}, { headers: {}, body: new Pieces([]), fresh: false, connectMs: 0 }, {
       head: async () => console.log(await exchange.text()), failed: console.error,
     });`;
   const from = performance.now();
