@@ -32,6 +32,12 @@ export interface LegOptions {
   background?: { run(task: Promise<unknown>): void };
 }
 
+/** A body, or as much of it as was wanted. */
+export interface AnswerText {
+  text: string;
+  truncated: boolean;
+}
+
 /** What is under way: the head, one read, or the whole body as text. */
 type Pending = "head" | "chunk" | "text" | undefined;
 
@@ -169,7 +175,7 @@ export class Leg implements HeadListener {
   }
 
   /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
-  async text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<{ text: string; truncated: boolean }> {
+  async text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<AnswerText> {
     // Some of it was read for nobody already (`linger`).
     if (this.#aside?.hasRead === true) throw this.lost("cut", undefined);
     const length = Number(head.headers.get("content-length") ?? Number.NaN);

@@ -55,8 +55,15 @@ export async function consumePrefillStream(stream: PrefillStream, options: Consu
   const { tracker, guard } = options;
   let draining = false;
   try {
-    const { reader, first } = await readFirst(stream);
-    const output = first.data;
+    let reader: PrefillReader;
+    let step: Step;
+    try {
+      reader = stream.getReader();
+      step = await reader.read();
+    } catch (error) {
+      throw errorOutput(error);
+    }
+    const output = firstOutput(reader, step).data;
     const tail: PrefillTail = { promptTokensDetails: undefined, inputLogprobs: undefined };
     if (output !== undefined) gather(output, tail);
 
@@ -77,15 +84,12 @@ export async function consumePrefillStream(stream: PrefillStream, options: Consu
   }
 }
 
-async function readFirst(stream: PrefillStream): Promise<{ reader: PrefillReader; first: PrefillOutput }> {
-  let reader: PrefillReader;
-  let step: { done: boolean; value?: PrefillOutput | undefined };
-  try {
-    reader = stream.getReader();
-    step = await reader.read();
-  } catch (error) {
-    throw errorOutput(error);
-  }
+interface Step {
+  done: boolean;
+  value?: PrefillOutput | undefined;
+}
+
+function firstOutput(reader: PrefillReader, step: Step): PrefillOutput {
   if (step.done) throw noOutput();
   const first = step.value ?? {};
   if (isError(first)) {
@@ -93,12 +97,12 @@ async function readFirst(stream: PrefillStream): Promise<{ reader: PrefillReader
     giveUp(reader, error);
     throw error;
   }
-  return { reader, first };
+  return first;
 }
 
 async function readRest(reader: PrefillReader, tail: PrefillTail): Promise<void> {
   for (;;) {
-    let step: { done: boolean; value?: PrefillOutput | undefined };
+    let step: Step;
     try {
       step = await reader.read();
     } catch (error) {

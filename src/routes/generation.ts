@@ -18,7 +18,7 @@ import { errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
-import { noteWay, respond } from "./respond.ts";
+import { noteWay, respondInTime, toResponse } from "./respond.ts";
 
 /** What a prompt is made of, for the estimate of its length and for prefix hashes: the raw JSON text of these members. */
 const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
@@ -86,7 +86,9 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       }
       call.wantsTiming = headers.get("x-router-timing") === "1";
       begin(call, permit, request.signal);
-      return await respond(call, router.generate(call, resolved.model), deps);
+      const pending = router.generate(call, resolved.model);
+      const keptAlive = parsed.stream && config.timeouts.keepAliveMs > 0;
+      return keptAlive ? await respondInTime(call, pending, deps) : toResponse(call, await pending, deps);
     } catch (error) {
       const failure = error instanceof ClientGone ? clientGone() : asFailure(error);
       record.status = error instanceof ClientGone ? 499 : failure.status;

@@ -8,10 +8,9 @@ import { KeepAliveSource, within } from "./keep-alive.ts";
 
 const encoder = new TextEncoder();
 
-/** Awaits a call's answer and turns it into the response. Rejects with a Failure as long as no status is promised. */
-export async function respond(call: Call, pending: Promise<Answer>, deps: RouteDeps): Promise<Response> {
+/** Awaits a streamed call's answer, with comments until it comes. Rejects with a Failure as long as no status is promised. */
+export async function respondInTime(call: Call, pending: Promise<Answer>, deps: RouteDeps): Promise<Response> {
   const { keepAliveMs } = deps.services.config.timeouts;
-  if (keepAliveMs === 0 || !call.request.stream) return toResponse(call, await pending, deps);
   const { clock, telemetry } = deps.services;
   const early = await within(pending, keepAliveMs, clock);
   if (early !== undefined) return toResponse(call, early, deps);
@@ -23,7 +22,7 @@ export async function respond(call: Call, pending: Promise<Answer>, deps: RouteD
   );
 }
 
-function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
+export function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
   switch (answer.kind) {
     case "stream": {
       const headers = streamHeaders(call);
