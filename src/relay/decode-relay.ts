@@ -180,10 +180,12 @@ export class DecodeRelay {
   #block(block: Uint8Array): void {
     const { api } = this.#o;
     // A status that was committed without an answer: the first one has to be noticed.
-    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outline(block))) {
-      this.#pass(block);
-      return;
-    }
+    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outline(block))) this.#pass(block);
+    else this.#eachEvent(block);
+  }
+
+  #eachEvent(block: Uint8Array): void {
+    const { api } = this.#o;
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
     const spans = eventSpans(block);
     const outlineOf = eventOutlines(block, spans.length);
