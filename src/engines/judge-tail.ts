@@ -8,7 +8,7 @@ import { scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
 import { prefillFailed } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
-import { promptTokensDetails } from "./prompt-usage.ts";
+import { namesCachedTokens, promptTokensDetails } from "./prompt-usage.ts";
 
 /** What of an answer the client may need, read by the dialect that knows where it stands. */
 export type InputLogprobsReader = (doc: JsonObject) => unknown;
@@ -44,6 +44,10 @@ export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputL
   if (fault !== undefined) return failed(answer, fault);
   // `/generate` answers a batch with a list; of its items there is nothing to report.
   if (text.startsWith("[") && isJson(text)) return { data: {} };
+  // As a rule there is nothing in it that a client may need, and no reason to take it apart.
+  if (inputLogprobs === undefined && !namesCachedTokens(api, text)) {
+    return text.startsWith("{") && isJson(text) ? { data: {} } : judgeUnreadable(answer, text);
+  }
   const doc = scanAnswer(text);
   if (doc === undefined) return judgeUnreadable(answer, text);
   const details = promptTokensDetails(api, doc);

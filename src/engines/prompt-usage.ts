@@ -29,6 +29,11 @@ const BESIDE = [
 /** vLLM's messages count `input_tokens` without what was read from or written to a cache, so the three go together. */
 const MESSAGES_BESIDE = ["input_tokens", "cache_creation_input_tokens"] as const;
 
+/** Whether an answer may say how much of its prompt was cached: what says nothing of that leaves decode's numbers as they are. */
+export function namesCachedTokens(api: Api, text: string): boolean {
+  return text.includes(PLACES[api].cached);
+}
+
 /** What an answer's usage says about its prompt, with `cached_tokens` whatever name its API has for it; undefined when it says nothing. */
 export function promptTokensDetails(api: Api, doc: JsonObject): PromptTokensDetails | undefined {
   const place = PLACES[api];
