@@ -11,4 +11,4 @@ export type PassedHeaders = readonly (readonly [string, string])[];
 export type Answer =
   | { kind: "stream"; source: ClientSource; headers: PassedHeaders }
   | { kind: "text-stream"; text: string; headers: PassedHeaders }
-  | { kind: "buffered"; body: string; contentType: string; headers: PassedHeaders };
+  | { kind: "buffered"; body: string; headers: PassedHeaders };

@@ -127,7 +127,7 @@ export class DecodeSide {
     this.#o.ended(undefined);
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
-    return { kind: "buffered", body, contentType: "application/json", headers: passedHeaders(head.headers) };
+    return { kind: "buffered", body, headers: passedHeaders(head.headers) };
   }
 
   /** A finished answer waits for an unsettled tail, at most `settleMs` (input logprobs: as long as prefill takes). */

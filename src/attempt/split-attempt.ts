@@ -167,7 +167,6 @@ export class SplitAttempt {
       return {
         kind: "buffered",
         body: this.#dialect.terminalAnswer(request, output),
-        contentType: "application/json",
         headers: [],
       };
     }

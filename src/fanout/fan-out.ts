@@ -48,7 +48,7 @@ export async function fanOut(
       countTokens(call, bodies, samples);
       offStop();
       const body = mergeBuffered(call.request.api, bodies, samples);
-      return { kind: "buffered", body, contentType: "application/json", headers };
+      return { kind: "buffered", body, headers };
     }
     merged = new MergedSource({
       api: call.request.api,

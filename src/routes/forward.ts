@@ -17,12 +17,12 @@ import type { Lease } from "../workers/lease.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
 import type { Pool } from "../workers/pool.ts";
 import { admit } from "./admit.ts";
+import { noteWay } from "./answer-headers.ts";
 import type { RouteDeps } from "./deps.ts";
 import { errorResponse } from "./error-response.ts";
 import { modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
-import { noteWay } from "./respond.ts";
 import { Stoppable } from "./stoppable.ts";
 
 /** Routes that one aggregated worker answers alone (contract section 3): nothing in them can be split. */

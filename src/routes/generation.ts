@@ -13,12 +13,13 @@ import type { ResolvedModel } from "../workers/fleet.ts";
 import type { ChoiceInput } from "../workers/policy.ts";
 import { sessionKey } from "../workers/session-key.ts";
 import { admit } from "./admit.ts";
+import { noteWay } from "./answer-headers.ts";
 import type { RouteDeps } from "./deps.ts";
 import { errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
-import { noteWay, respondInTime, toResponse } from "./respond.ts";
+import { respondInTime, toResponse } from "./respond.ts";
 
 /** What a prompt is made of, for the estimate of its length and for prefix hashes: the raw JSON text of these members. */
 const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {

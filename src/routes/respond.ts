@@ -1,12 +1,19 @@
 import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { ClientGone } from "../errors/failure.ts";
-import type { RequestRecord } from "../telemetry/record.ts";
 import { serverTiming } from "../telemetry/server-timing.ts";
+import { AnswerHeaders } from "./answer-headers.ts";
 import type { RouteDeps } from "./deps.ts";
 import { KeepAliveSource, within } from "./keep-alive.ts";
 
 const encoder = new TextEncoder();
+const buffered = new AnswerHeaders({ "content-type": "application/json" });
+const streamed = new AnswerHeaders({
+  "content-type": "text/event-stream; charset=utf-8",
+  // Keep proxies between here and the client from collecting the stream (contract section 7).
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+});
 
 /** Awaits a streamed call's answer, with comments until it comes. Rejects with a Failure as long as no status is promised. */
 export async function respondInTime(call: Call, pending: Promise<Answer>, deps: RouteDeps): Promise<Response> {
@@ -18,44 +25,40 @@ export async function respondInTime(call: Call, pending: Promise<Answer>, deps: 
   const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
   return new Response(
     deps.clientStream(source, () => call.leave()),
-    { headers: streamHeaders(call) },
+    { headers: streamed.of(call.record) },
   );
 }
 
 export function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
   switch (answer.kind) {
     case "stream": {
-      const headers = streamHeaders(call);
-      passOn(headers, answer.headers, call, deps);
-      return new Response(
-        deps.clientStream(answer.source, () => call.leave()),
-        { headers },
-      );
+      const body = deps.clientStream(answer.source, () => call.leave());
+      return new Response(body, { headers: headersOf(call, answer, streamed, deps) });
     }
     case "text-stream": {
-      const headers = streamHeaders(call);
-      passOn(headers, answer.headers, call, deps);
       call.record.committedAt = deps.services.clock.now();
-      return new Response(
-        deps.clientStream(new WholeStream(call, answer.text), () => call.leave()),
-        { headers },
-      );
+      const body = deps.clientStream(new WholeStream(call, answer.text), () => call.leave());
+      return new Response(body, { headers: headersOf(call, answer, streamed, deps) });
     }
-    case "buffered": {
-      const headers = routerHeaders(call, answer.contentType);
-      // Only for those who ask: contract section 7 lists what a client gets unasked.
-      if (call.wantsTiming) headers["server-timing"] = serverTiming(call.record, deps.services.clock.now());
-      passOn(headers, answer.headers, call, deps);
-      return whole(call, answer.body, headers);
-    }
+    case "buffered":
+      return whole(call, answer.body, headersOf(call, answer, buffered, deps));
   }
 }
 
-/** The engine's `x-ratelimit-*`, and over them those of the client's own key. */
-function passOn(headers: Record<string, string>, passed: Answer["headers"], call: Call, deps: RouteDeps): void {
-  const { mask } = deps.services.telemetry;
-  for (const [name, value] of passed) headers[name] = mask(value);
-  for (const [name, value] of call.limits) headers[name] = value;
+/** For the next `Response` only. */
+function headersOf(call: Call, answer: Answer, kind: AnswerHeaders, deps: RouteDeps): Headers {
+  const { record, limits } = call;
+  const common = kind.of(record);
+  // Only for those who ask: contract section 7 lists what a client gets unasked.
+  const timed = call.wantsTiming && answer.kind === "buffered";
+  if (answer.headers.length === 0 && limits.length === 0 && !timed) return common;
+  const headers = new Headers(common);
+  const { clock, telemetry } = deps.services;
+  if (timed) headers.set("server-timing", serverTiming(record, clock.now()));
+  // The engine's `x-ratelimit-*`, and over them those of the client's own key.
+  for (const [name, value] of answer.headers) headers.set(name, telemetry.mask(value));
+  for (const [name, value] of limits) headers.set(name, value);
+  return headers;
 }
 
 /**
@@ -82,31 +85,10 @@ class WholeStream implements ClientSource {
   }
 }
 
-function whole(call: Call, text: string, headers: Record<string, string>): Response {
+function whole(call: Call, text: string, headers: Headers): Response {
   call.record.status = 200;
   const body = encoder.encode(text);
   call.record.bytesOut = body.length;
   call.done(call.stopped instanceof ClientGone ? call.stopped : undefined);
   return new Response(body, { headers });
-}
-
-/** Keeps proxies between here and the client from collecting the stream (contract section 7). */
-function streamHeaders(call: Call): Record<string, string> {
-  const headers = routerHeaders(call, "text/event-stream; charset=utf-8");
-  headers["cache-control"] = "no-cache, no-transform";
-  headers["x-accel-buffering"] = "no";
-  return headers;
-}
-
-function routerHeaders({ record }: Call, contentType: string): Record<string, string> {
-  return noteWay({ "content-type": contentType, "x-request-id": record.id }, record);
-}
-
-/** Adds which way a request went, by names and never by addresses; nothing where no worker was chosen (contract section 7). */
-export function noteWay(headers: Record<string, string>, record: RequestRecord): Record<string, string> {
-  if (record.path !== "") headers["x-router-path"] = record.path;
-  if (record.pool !== "") headers["x-router-pool"] = record.pool;
-  if (record.prefill !== "") headers["x-router-prefill"] = record.prefill;
-  if (record.decode !== "") headers["x-router-decode"] = record.decode;
-  return headers;
 }

@@ -35,7 +35,6 @@ function buffered(index: number): Answer {
   return {
     kind: "buffered",
     body: `{"choices":[{"index":0,"text":"${index}"}],"usage":{"prompt_tokens":2,"completion_tokens":${index + 1}}}`,
-    contentType: "application/json",
     headers: [["x-ratelimit-limit", String(index)]],
   };
 }
