@@ -23,8 +23,8 @@ export interface Exchange {
    * the call has returned. One at a time, after the head has come.
    */
   read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void;
-  /** The whole body, instead of `read`. */
-  text(): Promise<string>;
+  /** The whole body, instead of `read`; itself if it has come already, as a short one has with its head. */
+  text(): string | Promise<string>;
   /** Gives request and answer up: the engine sees its connection closed, and what is outstanding here fails. Idempotent. */
   close(): void;
 }

@@ -175,24 +175,38 @@ export class Leg implements HeadListener {
   }
 
   /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
-  async text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<AnswerText> {
+  text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<AnswerText> {
     // Some of it was read for nobody already (`linger`).
-    if (this.#aside?.hasRead === true) throw this.lost("cut", undefined);
+    if (this.#aside?.hasRead === true) return Promise.reject(this.lost("cut", undefined));
     const length = Number(head.headers.get("content-length") ?? Number.NaN);
     // In one go when the length is known to be bearable: a reader loop costs several promises. A compressed answer, which nobody has asked
     // for, tells its length on the wire: a few kilobytes may unpack to gigabytes.
-    if (length <= limit && !head.headers.has("content-encoding")) {
-      this.#pending = "text";
-      try {
-        return { text: await this.#exchange!.text(), truncated: false };
-      } catch (error) {
-        throw error instanceof Failure ? error : this.lost("cut", error);
-      } finally {
-        this.#pending = undefined;
-        this.#end();
-        this.#nothingMore();
-      }
+    const bearable = length <= limit && !head.headers.has("content-encoding");
+    return bearable ? this.#wholeText() : this.#textUpTo(limit, preamble);
+  }
+
+  #wholeText(): Promise<AnswerText> {
+    const text = this.#exchange!.text();
+    if (typeof text !== "string") return this.#textToCome(text);
+    this.#end();
+    this.#nothingMore();
+    return Promise.resolve({ text, truncated: false });
+  }
+
+  async #textToCome(text: Promise<string>): Promise<AnswerText> {
+    this.#pending = "text";
+    try {
+      return { text: await text, truncated: false };
+    } catch (error) {
+      throw error instanceof Failure ? error : this.lost("cut", error);
+    } finally {
+      this.#pending = undefined;
+      this.#end();
+      this.#nothingMore();
     }
+  }
+
+  async #textUpTo(limit: number, preamble: Preamble | undefined): Promise<AnswerText> {
     const decoder = new TextDecoder();
     let text = "";
     let kept = 0;

@@ -111,11 +111,10 @@ export class PushedExchange implements Exchange {
     }
   }
 
-  text(): Promise<string> {
-    // As a rule a short answer has come with its head.
+  text(): string | Promise<string> {
     if (this.#ended && this.#waiting.length <= 1 && this.#unpacked === undefined) {
       const only = this.#waiting.pop();
-      return Promise.resolve(only === undefined ? "" : utf8.decode(only));
+      return only === undefined ? "" : utf8.decode(only);
     }
     return new Promise((resolve, reject) => {
       const parts: Uint8Array[] = [];

@@ -467,12 +467,12 @@ describe("closing", () => {
     const text = half.exchange.text();
     await new Promise((resolve) => setTimeout(resolve, 30));
     half.exchange.close();
-    expect(await error(text)).toBeInstanceOf(Error);
+    expect(await error(Promise.resolve(text))).toBeInstanceOf(Error);
     const all = send(peer.url, { body: "all" });
     await all.head;
     await new Promise((resolve) => setTimeout(resolve, 30));
     all.exchange.close();
-    expect(await error(all.exchange.text())).toBeInstanceOf(Error);
+    expect(await error(Promise.resolve(all.exchange.text()))).toBeInstanceOf(Error);
   });
 
   test("after the end is nothing, and the connection stays", async () => {
