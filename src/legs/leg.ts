@@ -137,7 +137,16 @@ export class Leg implements HeadListener {
   pull(take: (chunk: Uint8Array | undefined) => void, fail: (failure: Failure) => void): void {
     this.#take = take;
     this.#fail = fail;
-    this.#onChunk ??= (chunk) => {
+    if (this.#onChunk === undefined) this.#beginReading();
+    // The reader aside has asked already: what it has asked for is now this caller's.
+    if (this.#pending === "chunk") return;
+    this.#pending = "chunk";
+    this.#exchange!.read(this.#onChunk!, this.#onCut!);
+  }
+
+  /** Not in `pull`: a function that holds others makes room for what they see each time it is called. */
+  #beginReading(): void {
+    this.#onChunk = (chunk) => {
       this.#pending = undefined;
       if (chunk === undefined) this.#end();
       try {
@@ -150,16 +159,12 @@ export class Leg implements HeadListener {
       }
       this.#aside?.seen(chunk);
     };
-    this.#onCut ??= (error) => {
+    this.#onCut = (error) => {
       this.#pending = undefined;
       this.#end();
       this.#fail!(error instanceof Failure ? error : this.lost("cut", error));
       this.#nothingMore();
     };
-    // The reader aside has asked already: what it has asked for is now this caller's.
-    if (this.#pending === "chunk") return;
-    this.#pending = "chunk";
-    this.#exchange!.read(this.#onChunk, this.#onCut);
   }
 
   /** The next bytes of the answer, `undefined` at its clean end. Rejects with a Failure of kind `cut`. */

@@ -95,6 +95,16 @@ export class PushedExchange implements Exchange {
 
   /** As it is on the wire. */
   readWire(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+    if (this.#waiting.length > 0 || this.#ended || this.#broken !== undefined) {
+      this.#giveSoon(take, fail);
+      return;
+    }
+    this.#take = take;
+    this.#fail = fail;
+  }
+
+  /** What is there already; in a function of its own as `Leg` has one (the other is called for each event). */
+  #giveSoon(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
     const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#waitingBytes -= next.length;
@@ -102,12 +112,9 @@ export class PushedExchange implements Exchange {
       queueMicrotask(() => take(next));
     } else if (this.#ended) {
       queueMicrotask(take);
-    } else if (this.#broken !== undefined) {
-      const { error } = this.#broken;
-      queueMicrotask(() => fail(error));
     } else {
-      this.#take = take;
-      this.#fail = fail;
+      const { error } = this.#broken!;
+      queueMicrotask(() => fail(error));
     }
   }
 
