@@ -1,3 +1,4 @@
+import { isErrorStatus } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure } from "../errors/failure.ts";
 import type { AnswerHead } from "../legs/exchange.ts";
@@ -269,7 +270,7 @@ function statusFailure(head: AnswerHead, text: string): Failure {
   const redirected = head.status >= 300 && head.status < 400;
   const fault = redirected ? undefined : engineFault(text, head.status);
   return new Failure("decode_failed", {
-    status: head.status >= 400 ? head.status : 502,
+    status: isErrorStatus(head.status) ? head.status : 502,
     stage: "decode",
     kind: "status",
     message: fault?.message ?? `The decode worker answered with status ${head.status}`,

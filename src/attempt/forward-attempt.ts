@@ -1,4 +1,5 @@
 import { scanAnswer } from "../engines/answer.ts";
+import { isErrorStatus } from "../engines/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
@@ -98,7 +99,7 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
   if (status < 200 || status >= 300) {
     const fault = engineFault(text, status);
     throw new Failure("decode_failed", {
-      status: status >= 400 ? status : 502,
+      status: isErrorStatus(status) ? status : 502,
       stage: "decode",
       kind: "status",
       message: fault.message,

@@ -24,7 +24,7 @@ export const unpackedStream = unpackBy((coding) => {
  */
 export function unpacked(response: Response): Response {
   const encodings = response.headers.get("content-encoding");
-  if (encodings === null || response.body === null) return response;
+  if (encodings === null || response.body === null || response.headers.get("content-length") === "0") return response;
   const body = unpackedStream(response.body, encodings);
   if (body === undefined) return response;
   const { status, statusText, headers } = response;

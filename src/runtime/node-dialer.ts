@@ -5,30 +5,61 @@ import type { Dialer, TcpPeer, TcpSocket } from "./socket-http/tcp.ts";
 export const nodeDialer: Dialer = {
   copies: false,
   dial(host, port, peer) {
-    const socket = connect({ host, port, noDelay: true });
+    // Half open: a reset, too, may be told as an end, and writing is what tells them apart.
+    const socket = connect({ host, port, noDelay: true, allowHalfOpen: true });
     const own = new NodeSocket(socket);
     tell(socket, "connect", peer, () => peer.opened(own));
     tell(socket, "data", peer, (bytes: Buffer) => peer.received(bytes));
-    tell(socket, "end", peer, () => peer.finished());
+    tell(socket, "end", peer, () => finish(socket, peer));
     tell(socket, "timeout", peer, () => peer.idle());
     let error: unknown;
     socket.on("error", (reason) => {
       error = reason;
     });
-    tell(socket, "close", peer, () => peer.gone(error));
+    tell(socket, "close", peer, () => {
+      // No connection has come about, and no engine is to blame.
+      if (isShortage(error)) peer.threw(error);
+      else peer.gone(error);
+    });
     return () => socket.destroy();
   },
 };
 
+/**
+ * Where bytes and a reset come together, or a reset meets a socket that was paused, libuv gives what it has read and then an end, which is how
+ * an answer without a length ends well. After a reset nothing can be written any more, not even nothing. (What still waits to be written
+ * would keep that from being told; to the connection such an end is no good one anyway.)
+ */
+function finish(socket: Socket, peer: TcpPeer): void {
+  if (socket.writableLength > 0) {
+    peer.finished();
+    return;
+  }
+  socket.write(NOTHING, (error) => {
+    // Else `close` tells.
+    if (error == null && !socket.destroyed) guard(peer, () => peer.finished());
+  });
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** Out of files, here. */
+function isShortage(error: unknown): boolean {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return code === "EMFILE" || code === "ENFILE";
+}
+
 /** What is thrown in an event's listener would end the process. */
 function tell<T extends unknown[]>(socket: Socket, event: string, peer: TcpPeer, listener: (...args: T) => void): void {
-  socket.on(event, (...args: unknown[]) => {
-    try {
-      listener(...(args as T));
-    } catch (error) {
-      peer.threw(error);
-    }
-  });
+  socket.on(event, (...args: unknown[]) => guard(peer, () => listener(...(args as T))));
+}
+
+function guard(peer: TcpPeer, fn: () => void): void {
+  try {
+    fn();
+  } catch (error) {
+    peer.threw(error);
+  }
 }
 
 class NodeSocket implements TcpSocket {

@@ -5,15 +5,21 @@ export type Unpack = (body: Bytes, encodings: string) => Bytes | undefined;
 
 export type Unpacker = ReadableWritablePair<Uint8Array<ArrayBuffer>, BufferSource>;
 
+/** Nobody packs more than once; each costs its memory, and a head has room for ten thousands. */
+const MOST_CODINGS = 2;
+
 /** By content codings (RFC 9110 section 8.4.1); the last one applied comes off first. `unpackerOf` has a way to make one for those it knows. */
 export function unpackBy(unpackerOf: (coding: string) => (() => Unpacker) | undefined): Unpack {
   return function unpack(body, encodings) {
     const makers: (() => Unpacker)[] = [];
-    for (const coding of encodings.split(",")) {
-      const make = unpackerOf(coding.trim().toLowerCase());
-      if (make === undefined) return undefined;
+    for (const name of encodings.split(",", MOST_CODINGS + 1)) {
+      const coding = name.trim().toLowerCase();
+      if (coding === "identity") continue;
+      const make = unpackerOf(coding);
+      if (make === undefined || makers.length === MOST_CODINGS) return undefined;
       makers.unshift(make);
     }
+    if (makers.length === 0) return undefined;
     return makers.reduce((stream, make) => stream.pipeThrough(make()), body);
   };
 }

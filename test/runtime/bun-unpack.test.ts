@@ -17,6 +17,7 @@ describe("an answer that came compressed although nobody asked", () => {
     ["br", brotliCompressSync(TEXT)],
     ["zstd", zstdCompressSync(TEXT)],
     ["gzip, br", brotliCompressSync(gzipSync(TEXT))],
+    ["gzip, identity", gzipSync(TEXT)],
   ])("%s is unpacked, status and headers stay", async (encoding, bytes) => {
     const response = unpacked(packed(new Uint8Array(bytes), encoding));
     expect(await response.text()).toBe(TEXT);
@@ -26,10 +27,15 @@ describe("an answer that came compressed although nobody asked", () => {
   test("without a coding, or with one that nobody knows, it is the same response", () => {
     const plain = new Response(TEXT);
     expect(unpacked(plain)).toBe(plain);
-    for (const coding of ["compress", "identity", "constructor"]) {
+    for (const coding of ["compress", "identity", "constructor", "gzip,".repeat(8_000), "gzip,gzip,gzip"]) {
       const unknown = packed(new TextEncoder().encode(TEXT), coding);
       expect(unpacked(unknown)).toBe(unknown);
     }
+  });
+
+  test("of no length it is empty whatever it is called", async () => {
+    const headers = { "content-encoding": "gzip", "content-length": "0" };
+    expect(await unpacked(new Response("", { headers })).text()).toBe("");
   });
 
   test("cut short, it is an error and no clean end", async () => {

@@ -23,6 +23,8 @@ export function cutBody(): Error {
 const SHORT = 1_000;
 
 export function part(bytes: Uint8Array, start: number, end: number): Uint8Array {
-  if (start === 0 && end === bytes.length) return bytes;
-  return bytes.length <= SHORT ? bytes.slice(start, end) : bytes.subarray(start, end);
+  const { length } = bytes;
+  if (start === 0 && end === length) return bytes;
+  // A byte among the extensions of its chunk must not keep all of them in memory.
+  return length <= SHORT || (end - start) * 2 < length ? bytes.slice(start, end) : bytes.subarray(start, end);
 }

@@ -99,6 +99,8 @@ export class Connection implements Carrier, TcpPeer {
   /** Nothing more is wanted of the exchange under way. */
   abandon(): void {
     this.#exchange = undefined;
+    this.#parser?.giveBack();
+    this.#parser = undefined;
     this.drop();
     if (!this.#connecting || this.#request === undefined) return;
     clearTimeout(this.#stopConnecting);
@@ -193,8 +195,7 @@ export class Connection implements Carrier, TcpPeer {
     this.#body = undefined;
     // The end may have come with the bytes that were too many.
     this.resume();
-    const sent = this.#unsent === undefined && socket?.holding?.() !== true;
-    if (socket !== undefined && this.#reusable && this.#keepsAlive && !overrun && sent) {
+    if (socket !== undefined && this.#reusable && this.#keepsAlive && !overrun && this.#sent) {
       socket.timeout(IDLE_SECONDS);
       socket.unref();
       this.#idle.settle(this);
@@ -202,6 +203,11 @@ export class Connection implements Carrier, TcpPeer {
       this.drop();
     }
     exchange.end();
+  }
+
+  /** The kernel has the whole request. */
+  get #sent(): boolean {
+    return this.#unsent === undefined && this.#socket?.holding?.() !== true;
   }
 
   /** The engine will send nothing more. */
@@ -214,7 +220,7 @@ export class Connection implements Carrier, TcpPeer {
     const body = this.#body;
     const error = body?.end();
     // A reset is told as an end where it meets a request that is not wholly sent.
-    if (body?.complete === true && this.#unsent === undefined) {
+    if (body?.complete === true && this.#sent) {
       this.#reusable = false;
       this.#complete(exchange, body);
     } else {

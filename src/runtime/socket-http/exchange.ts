@@ -11,8 +11,9 @@ export interface Carrier {
   abandon(): void;
 }
 
-/** Bytes that wait for their reader before the engine is stopped. */
+/** Bytes that wait for their reader before the engine is stopped, and what each piece of them costs besides. */
 const HIGH_WATER = 65_536;
+const PIECE_BYTES = 128;
 
 /** Of a compressed body, at a time: what comes of it is a thousand times as much with gzip, and a million times with the others. */
 const PACKED_PIECE = 4_096;
@@ -33,7 +34,8 @@ export class PushedExchange implements Exchange {
   #begun = false;
   #ended = false;
   #broken: { error: unknown } | undefined;
-  /** An answer that came compressed although nobody asked. */
+  /** The codings of an answer that came compressed although nobody asked, until its first bytes are read. */
+  #packed: string | undefined;
   #unpacked: StreamBody | undefined;
 
   constructor(listener: HeadListener, unpack: Unpack) {
@@ -48,11 +50,7 @@ export class PushedExchange implements Exchange {
 
   begin(head: AnswerHead): void {
     this.#begun = true;
-    const encodings = head.headers.get("content-encoding");
-    if (encodings !== null) {
-      const stream = this.#unpack(streamOf(this, pieceOf(encodings)), encodings);
-      if (stream !== undefined) this.#unpacked = new StreamBody(stream);
-    }
+    this.#packed = head.headers.get("content-encoding") ?? undefined;
     this.#listener.head(head);
   }
 
@@ -64,7 +62,7 @@ export class PushedExchange implements Exchange {
       return;
     }
     this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
+    this.#waitingBytes += bytes.length + PIECE_BYTES;
     if (this.#waitingBytes > HIGH_WATER) this.#carrier?.pause();
   }
 
@@ -90,7 +88,29 @@ export class PushedExchange implements Exchange {
 
   read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
     if (this.#unpacked !== undefined) this.#unpacked.read(take, fail);
+    else if (this.#packed !== undefined) this.#readPacked(this.#packed, take, fail);
     else this.readWire(take, fail);
+  }
+
+  /** A body of no bytes at all is none, whatever its head says of codings. */
+  #readPacked(packed: string, take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+    this.readWire((first) => {
+      this.#packed = undefined;
+      if (first === undefined) {
+        take(undefined);
+        return;
+      }
+      try {
+        const stream = this.#unpack(streamOf(this, pieceOf(packed), first as Uint8Array<ArrayBuffer>), packed);
+        if (stream !== undefined) this.#unpacked = new StreamBody(stream);
+      } catch (error) {
+        this.close();
+        fail(error);
+        return;
+      }
+      if (this.#unpacked === undefined) take(first);
+      else this.#unpacked.read(take, fail);
+    }, fail);
   }
 
   /** As it is on the wire. */
@@ -107,7 +127,7 @@ export class PushedExchange implements Exchange {
   #giveSoon(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
     const next = this.#waiting.shift();
     if (next !== undefined) {
-      this.#waitingBytes -= next.length;
+      this.#waitingBytes -= next.length + PIECE_BYTES;
       if (this.#waitingBytes === 0) this.#carrier?.resume();
       queueMicrotask(() => take(next));
     } else if (this.#ended) {
@@ -119,7 +139,7 @@ export class PushedExchange implements Exchange {
   }
 
   text(): string | Promise<string> {
-    if (this.#ended && this.#waiting.length <= 1 && this.#unpacked === undefined) {
+    if (this.#ended && this.#waiting.length <= 1 && this.#packed === undefined && this.#unpacked === undefined) {
       const only = this.#waiting.pop();
       return only === undefined ? "" : utf8.decode(only);
     }
@@ -139,7 +159,9 @@ export class PushedExchange implements Exchange {
 
   close(): void {
     this.#unpacked?.cancel();
-    if (this.#ended || this.#broken !== undefined) return;
+    // What is there already may still be read, but not unpacked.
+    if ((this.#ended && this.#packed === undefined) || this.#broken !== undefined) return;
+    this.#ended = false;
     this.#waiting = [];
     this.#broken = { error: new Error("Closed from here") };
     this.#carrier?.abandon();
@@ -154,8 +176,12 @@ function pieceOf(encodings: string): number {
 }
 
 /** The body on the wire as a stream, in pieces so small that each of them may be unpacked at once. */
-function streamOf(exchange: PushedExchange, piece: number): ReadableStream<Uint8Array<ArrayBuffer>> {
-  let rest: Uint8Array<ArrayBuffer> = new Uint8Array();
+function streamOf(
+  exchange: PushedExchange,
+  piece: number,
+  first: Uint8Array<ArrayBuffer>,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let rest = first;
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       async pull(controller) {

@@ -165,3 +165,10 @@ describe("chunks", () => {
     expect(body.end()).toBe(body.error);
   });
 });
+
+test("a byte of data keeps nothing in memory of what surrounds it", () => {
+  const body = new ChunkedBody();
+  const bytes = new Uint8Array(Buffer.from(`1;${"x".repeat(60_000)}\r\na\r\n`));
+  const payload = body.push(bytes, 0)!;
+  expect([Buffer.from(payload).toString(), payload.buffer.byteLength]).toEqual(["a", 1]);
+});

@@ -1,6 +1,9 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import type { AnswerHead } from "../../../src/legs/exchange.ts";
+import { unpackedStream } from "../../../src/runtime/bun-unpack.ts";
 import { type Carrier, PushedExchange } from "../../../src/runtime/socket-http/exchange.ts";
+import type { Unpack } from "../../../src/runtime/unpack.ts";
 
 type Step = "receive" | "large" | "end" | "break" | "read" | "close" | "turn";
 
@@ -92,4 +95,60 @@ test("whatever comes in whatever order: every byte once and in order, one call b
     }),
     { numRuns: 2_000 },
   );
+});
+
+function begun(unpack: Unpack, headers: Record<string, string>): { exchange: PushedExchange; carrier: HandCarrier } {
+  const exchange = new PushedExchange({ head: () => {}, failed: () => {} }, unpack);
+  const carrier = new HandCarrier();
+  exchange.carriedBy(carrier);
+  exchange.begin({ status: 200, headers: new Headers(headers) } satisfies AnswerHead);
+  return { exchange, carrier };
+}
+
+function chunk(exchange: PushedExchange): Promise<Uint8Array | undefined> {
+  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+}
+
+describe("an answer that came compressed", () => {
+  test("without a byte is empty, and not half of something", async () => {
+    const text = begun(unpackedStream, { "content-encoding": "gzip" });
+    text.exchange.end();
+    expect(await text.exchange.text()).toBe("");
+    const read = begun(unpackedStream, { "content-encoding": "gzip" });
+    const reading = chunk(read.exchange);
+    read.exchange.end();
+    expect(await reading).toBeUndefined();
+  });
+
+  test("by a coding that cannot be unpacked here fails, and its connection is given up", async () => {
+    const { exchange, carrier } = begun(
+      () => {
+        throw new TypeError("no such format");
+      },
+      { "content-encoding": "gzip" },
+    );
+    const reading = chunk(exchange).catch((error: unknown) => error);
+    exchange.receive(Buffer.from("x"));
+    expect(await reading).toBeInstanceOf(TypeError);
+    expect(carrier.abandoned).toBe(1);
+    expect(await chunk(exchange).catch((error: unknown) => error)).toBeInstanceOf(Error);
+  });
+
+  test("by a coding that nobody knows comes as it is", async () => {
+    const { exchange } = begun(unpackedStream, { "content-encoding": "rot13" });
+    exchange.receive(Buffer.from("a"));
+    exchange.receive(Buffer.from("b"));
+    exchange.end();
+    expect(await exchange.text()).toBe("ab");
+  });
+});
+
+test("pieces of a byte each stop the engine long before there are as many as bytes may wait", () => {
+  const { exchange, carrier } = begun(() => undefined, {});
+  let pieces = 0;
+  while (!carrier.paused && pieces < 65_536) {
+    exchange.receive(Buffer.from("x"));
+    pieces++;
+  }
+  expect(pieces).toBeLessThan(1_000);
 });

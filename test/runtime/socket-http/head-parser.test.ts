@@ -74,15 +74,54 @@ describe("heads", () => {
     ["a list of lengths", "HTTP/1.1 200 OK\r\ncontent-length: 1, 1\r\n\r\na"],
     ["no HTTP", "SSH-2.0-OpenSSH_9.6\r\n"],
     ["no end", `HTTP/1.1 200 OK\r\nx: ${"y".repeat(300_000)}`],
+    ["more headers than anybody has", `HTTP/1.1 200 OK\r\n${"a:\r\n".repeat(1_100)}\r\n`],
+    ["a status below all others", "HTTP/1.1 099 Low\r\n\r\n"],
+    ["a status above all others", "HTTP/1.1 600 High\r\n\r\n"],
+    ["a change of protocol that names none", "HTTP/1.1 101 Switching\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"],
   ])("with %s are an error", (_, text) => {
     const parser = HeadParser.take();
     expect(parser.read(Buffer.from(text))).toBeInstanceOf(Error);
     expect(parser.head).toBeUndefined();
   });
 
+  test("without end are given up, headers without names of any length and interim ones included", () => {
+    for (const [start, more] of [
+      ["HTTP/1.1 200 OK\r\n", "a:\r\n".repeat(250)],
+      ["", "HTTP/1.1 103 Early\r\n\r\n".repeat(1_000)],
+    ] as const) {
+      const parser = HeadParser.take();
+      parser.read(Buffer.from(start));
+      let given = 0;
+      while (parser.read(Buffer.from(more)) === undefined) expect((given += more.length)).toBeLessThan(400_000);
+      expect(parser.head).toBeUndefined();
+      parser.giveBack();
+    }
+  });
+
+  test("that are errors leave a parser for the next one", () => {
+    const parser = HeadParser.take();
+    expect(parser.read(Buffer.from("HTTP/1.1 103 Early\r\n\r\nwhat?\r\n\r\n"))).toBeInstanceOf(Error);
+    parser.giveBack();
+    const next = HeadParser.take();
+    expect(next).toBe(parser);
+    expect(next.read(Buffer.from("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"))).toBeUndefined();
+    expect([next.head?.status, next.keepsAlive]).toEqual([200, true]);
+    next.giveBack();
+  });
+
+  test("what an interim one says of the connection is not said of the answer's", () => {
+    const parser = HeadParser.take();
+    const interim = "HTTP/1.1 103 Early\r\nconnection: close\r\nlink: </x>\r\n\r\n";
+    const answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
+    expect(parser.read(Buffer.from(`${interim}${answer}ok`))).toBeUndefined();
+    expect([parser.head?.status, parser.keepsAlive, parser.bodyAt]).toEqual([200, true, (interim + answer).length]);
+    parser.giveBack();
+  });
+
   test.each([
     ["connection: close", "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n"],
     ["HTTP/1.0", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n"],
+    ["chunks of HTTP/1.0", "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n"],
     ["an end that is the connection's", "HTTP/1.1 200 OK\r\n\r\n"],
     ["a change of protocol", "HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"],
   ])("after %s the connection carries nothing more", (_, text) => {

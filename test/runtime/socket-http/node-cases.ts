@@ -2,6 +2,7 @@
  * What Node's `send` does, told as JSON: run by Node.
  * Arguments: the address of a worker that never takes a connection.
  */
+import { closeSync, openSync } from "node:fs";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { Pieces } from "../../../src/json/pieces.ts";
 import type { AnswerHead, Exchange } from "../../../src/legs/exchange.ts";
@@ -155,6 +156,58 @@ const cases: Record<string, () => Promise<unknown>> = {
       seen.push([await (reading ?? more().catch(() => "failure")), got]);
     }
     return seen;
+  },
+  async resetWithItsBytes() {
+    const seen: unknown[] = [];
+    for (const size of [2, 5_000_000]) {
+      // Before the whole request has come, where it is a long one.
+      const peer = await new TcpEngine(
+        () => {},
+        ({ socket }) => {
+          socket.once("data", () => {
+            socket.pause();
+            socket.write(`HTTP/1.1 200 OK\r\n\r\n${"x".repeat(100)}`);
+            socket.resetAndDestroy();
+          });
+        },
+      ).listen();
+      const { exchange, head } = send(peer.url, { body: "x".repeat(size), fresh: true });
+      seen.push(await head.then(() => exchange.text()).catch(() => "failure"));
+    }
+    return seen;
+  },
+  async resetWhilePaused() {
+    const peer = await engine(({ socket }) => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      socket.write("x".repeat(3_000_000));
+    });
+    const { exchange, head } = send(peer.url);
+    await head;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    peer.connections[0]!.socket.resetAndDestroy();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return await Promise.resolve(exchange.text()).then(
+      ({ length }) => length,
+      () => "failure",
+    );
+  },
+  async endWithAByteUnread() {
+    const peer = await engine(({ socket }) => socket.end("HTTP/1.1 200 OK\r\n\r\nwhole"));
+    const { exchange, head } = send(peer.url);
+    await head;
+    return [await exchange.text(), await until(() => peer.connections[0]!.closed)];
+  },
+  async outOfFiles() {
+    const peer = await engine(({ socket }) => socket.write(OK));
+    const files: number[] = [];
+    try {
+      for (;;) files.push(openSync("/dev/null", "r"));
+    } catch {
+      // That was the last one.
+    }
+    const { code } = await failure(send(peer.url, { fresh: true }).head);
+    for (const file of files) closeSync(file);
+    return [code, (await send(peer.url, { fresh: true }).head).status];
   },
   async connectTimeout() {
     const from = performance.now();

@@ -9,7 +9,9 @@ const deaf = new DeafWorker();
 beforeAll(async () => {
   await deaf.start();
   const node = join(import.meta.dir, "..", "..", "..", "node_modules", ".bin", "node");
-  const child = spawn(node, [join(import.meta.dir, "node-cases.ts"), deaf.url], {
+  // Few files, so that there can be none left.
+  const limited = ["-c", 'ulimit -n 512; exec "$0" "$@"', node, join(import.meta.dir, "node-cases.ts"), deaf.url];
+  const child = spawn("sh", limited, {
     stdio: ["ignore", "pipe", "inherit"],
   });
   let out = "";
@@ -72,6 +74,10 @@ test.each([
       ["failure", 3],
     ],
   ],
+  ["an answer without a length that a reset has ended is none", "resetWithItsBytes", ["failure", "failure"]],
+  ["nor is one that a reset has met while it was paused", "resetWhilePaused", "failure"],
+  ["one that ends with its connection is whole, and the connection is closed", "endWithAByteUnread", ["whole", true]],
+  ["where there are no files left no engine is to blame", "outOfFiles", ["internal", 200]],
   [
     "in the body: cut, short of its length, a wrong chunk: what came, then the failure, again and again",
     "inTheBody",
