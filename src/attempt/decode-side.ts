@@ -114,7 +114,8 @@ export class DecodeSide {
     const { api } = call.request;
     let text: string;
     try {
-      ({ text } = await wait.wait(this.leg.text(head, ANSWER_BYTES)));
+      const answer = this.leg.text(head, ANSWER_BYTES);
+      ({ text } = answer instanceof Promise ? await wait.wait(answer) : answer);
     } finally {
       this.#limitMet();
     }
@@ -175,7 +176,7 @@ export class DecodeSide {
     call.record.decodeSentAt = services.clock.now();
     let head: AnswerHead;
     try {
-      head = await wait.wait(this.leg.open());
+      head = await wait.until((resolve, reject) => this.leg.begin(resolve, reject));
     } catch (error) {
       this.refused = error instanceof Failure && error.kind === "refused";
       this.#limitMet();
@@ -184,7 +185,7 @@ export class DecodeSide {
     call.record.decodeHeadersAt = services.clock.now();
     if (head.status >= 200 && head.status < 300) return head;
     try {
-      const { text } = await wait.wait(this.leg.text(head, ERROR_BODY_BYTES));
+      const { text } = await wait.wait(Promise.resolve(this.leg.text(head, ERROR_BODY_BYTES)));
       throw statusFailure(head, text);
     } finally {
       this.#limitMet();

@@ -19,13 +19,16 @@ export class Interruptible {
 
   /** Like awaiting `promise`, but rejects as soon as there is an interruption; `promise`'s own end is then nobody's news. */
   wait<T>(promise: Promise<T>): Promise<T> {
-    if (this.#by !== undefined) {
-      promise.catch(ignore);
-      return Promise.reject(this.#by);
-    }
+    if (this.#by !== undefined) promise.catch(ignore);
+    return this.until((resolve, reject) => void promise.then(resolve, reject));
+  }
+
+  /** The same for what calls back: one promise less. After an interruption it is not begun. */
+  until<T>(begin: (resolve: (value: T) => void, reject: (error: unknown) => void) => void): Promise<T> {
+    if (this.#by !== undefined) return Promise.reject(this.#by);
     return new Promise<T>((resolve, reject) => {
       this.#reject = reject;
-      promise.then(resolve, reject);
+      begin(resolve, reject);
     });
   }
 }

@@ -78,22 +78,25 @@ export class Leg implements HeadListener {
 
   /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
   open(): Promise<AnswerHead> {
+    return new Promise((resolve, reject) => this.begin(resolve, reject));
+  }
+
+  /** `open` with callbacks, of which one is called, once. */
+  begin(accept: (head: AnswerHead) => void, refuse: (failure: Failure) => void): void {
     const { url, headers, shared, transport, connectMs, fresh } = this.#options;
     const request: SendRequest = { headers, shared, body: this.#body ?? NOTHING, fresh: fresh === true, connectMs };
     this.#body = undefined;
-    // One promise with a way out of its own: `Promise.race` and an async function around it cost 5 µs a leg more.
-    return new Promise((resolve, reject) => {
-      this.#accept = resolve;
-      this.#refuse = reject;
-      this.#pending = "head";
-      try {
-        this.#exchange = transport.send?.(url, request, this) ?? this.#overFetch(url, request);
-      } catch (error) {
-        this.#opened();
-        // For a reason of our own (a header that cannot be sent): no worker has failed.
-        reject(asFailure(error));
-      }
-    });
+    // `Promise.race` and an async function around it cost 5 µs a leg more.
+    this.#accept = accept;
+    this.#refuse = refuse;
+    this.#pending = "head";
+    try {
+      this.#exchange = transport.send?.(url, request, this) ?? this.#overFetch(url, request);
+    } catch (error) {
+      this.#opened();
+      // For a reason of our own (a header that cannot be sent): no worker has failed.
+      refuse(asFailure(error));
+    }
   }
 
   /** The transport's call: the answer's head is here. */
@@ -179,8 +182,11 @@ export class Leg implements HeadListener {
     return { status: head.status, headers: head.headers, text, truncated };
   }
 
-  /** The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. */
-  text(head: AnswerHead, limit: number, preamble?: Preamble): Promise<AnswerText> {
+  /**
+   * The body as text, at most `limit` bytes of it, byte for byte but for a `preamble` that is taken off. Itself, and no promise, where a
+   * short one has come already.
+   */
+  text(head: AnswerHead, limit: number, preamble?: Preamble): AnswerText | Promise<AnswerText> {
     // Some of it was read for nobody already (`linger`).
     if (this.#aside?.hasRead === true) return Promise.reject(this.lost("cut", undefined));
     const length = Number(head.headers.get("content-length") ?? Number.NaN);
@@ -190,12 +196,12 @@ export class Leg implements HeadListener {
     return bearable ? this.#wholeText() : this.#textUpTo(limit, preamble);
   }
 
-  #wholeText(): Promise<AnswerText> {
+  #wholeText(): AnswerText | Promise<AnswerText> {
     const text = this.#exchange!.text();
     if (typeof text !== "string") return this.#textToCome(text);
     this.#end();
     this.#nothingMore();
-    return Promise.resolve({ text, truncated: false });
+    return { text, truncated: false };
   }
 
   async #textToCome(text: Promise<string>): Promise<AnswerText> {

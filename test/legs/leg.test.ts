@@ -248,7 +248,7 @@ describe("lingering, for engines that cannot bear an abort in mid-transfer", () 
     const head = await opening;
     await settled();
     engine().push('"done"}').end();
-    expect(await rejection(leg.text(head, 1_000))).toMatchObject({ kind: "cut" });
+    expect(await rejection(Promise.resolve(leg.text(head, 1_000)))).toMatchObject({ kind: "cut" });
   });
 
   test("never longer than its limit", async () => {
