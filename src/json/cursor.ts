@@ -51,6 +51,8 @@ export class Cursor {
   #nextQuote = -1;
   #nextBackslash = -1;
   #nextControl = -1;
+  /** Containers that a value is within, by their closing characters; empty between values. */
+  readonly #open: number[] = [];
 
   constructor(text: string, maxDepth: number, trusted: boolean) {
     this.#text = text;
@@ -175,7 +177,7 @@ export class Cursor {
     // One loop with everything in locals, the usual string and the lack of whitespace decided in place: calling
     // `skipString` and `skipSpace` for each of them made a body of many messages take twice as long.
     const text = this.#text;
-    const open: number[] = [];
+    const open = this.#open;
     let p = at;
     let isKey = false;
     for (;;) {
