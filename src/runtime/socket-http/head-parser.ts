@@ -58,7 +58,7 @@ export class HeadParser {
   /** The connection may carry another answer after this one. */
   keepsAlive = false;
   /** So far, where the parser gives them in several lots. */
-  #pairs: string[] = [];
+  #pairs: string[] | undefined;
   /** Of heads so far that were not this one's end. */
   #bytes = 0;
   #interim = false;
@@ -96,7 +96,7 @@ export class HeadParser {
   /** It is done with, whatever came of it, and what it has read was taken off it. On Node one that is not given back is never let go of. */
   giveBack(): void {
     this.head = undefined;
-    this.#pairs = [];
+    this.#pairs = undefined;
     this.#bytes = 0;
     this.#interim = false;
     this.#wrong = undefined;
@@ -128,7 +128,8 @@ export class HeadParser {
 
   /** Called before the head is complete when it has many headers. */
   #headers(pairs: string[]): void {
-    if (this.#pairs.length < 2 * HEADERS) this.#pairs.push(...pairs);
+    if (this.#pairs === undefined) this.#pairs = pairs;
+    else if (this.#pairs.length < 2 * HEADERS) this.#pairs.push(...pairs);
     else this.#wrong = "HPE_HEADER_OVERFLOW";
   }
 
@@ -139,8 +140,8 @@ export class HeadParser {
     keepsAlive: boolean,
     isOld: boolean,
   ): number {
-    const all = pairs ?? this.#pairs;
-    this.#pairs = [];
+    const all = pairs ?? this.#pairs ?? [];
+    this.#pairs = undefined;
     if (status < 100 || status > 599 || (status === 101 && !upgrade)) this.#wrong = "HPE_INVALID_STATUS";
     else if (status < 200 && status !== 101) this.#interim = true;
     else {
