@@ -1,3 +1,4 @@
+import { closeSync, openSync } from "node:fs";
 import type { Dialer, TcpPeer } from "./socket-http/tcp.ts";
 
 /** One set for all connections. */
@@ -11,7 +12,7 @@ const handlers: Bun.SocketHandler<TcpPeer> = {
   // What was thrown in one of these.
   error: (socket, error) => socket.data.threw(error),
   // May be called before `Bun.connect` has returned.
-  connectError: (socket, error) => queueMicrotask(() => socket.data.gone(error)),
+  connectError: (socket, error) => queueMicrotask(() => failed(socket.data, error)),
   timeout: (socket) => socket.data.idle(),
 };
 
@@ -24,5 +25,21 @@ export const bunDialer: Dialer = {
     return undefined;
   },
 };
+
+function failed(peer: TcpPeer, error: unknown): void {
+  // No engine is to blame, though Bun says that it has refused.
+  if (outOfFiles()) peer.threw(new Error("No files are left to this process (ulimit -n)", { cause: error }));
+  else peer.gone(error);
+}
+
+function outOfFiles(): boolean {
+  try {
+    closeSync(openSync("/dev/null", "r"));
+    return false;
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    return code === "EMFILE" || code === "ENFILE";
+  }
+}
 
 function ignore(): void {}

@@ -499,14 +499,35 @@ describe("closing", () => {
   });
 });
 
+/** For a script of another process. */
+function source(name: string): string {
+  return JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).pathname);
+}
+
+test("where there are no files left no engine is to blame", async () => {
+  using peer = await engine(({ socket }) => socket.write(OK));
+  const script = `
+    const { bunTransport } = await import(${source("runtime/bun.ts")});
+    const { Pieces } = await import(${source("json/pieces.ts")});
+    const { closeSync, openSync } = require("node:fs");
+    const send = () => new Promise((head, failed) => {
+      bunTransport.send(${JSON.stringify(peer.url)}, { headers: {}, body: new Pieces([]), fresh: true, connectMs: 0 }, { head, failed });
+    });
+    const files = [];
+    try { for (;;) files.push(openSync("/dev/null", "r")); } catch {}
+    const { code, cause } = await send().catch((error) => error);
+    for (const file of files) closeSync(file);
+    console.log(code, cause.message, (await send()).status);`;
+  const limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', process.execPath, "-e", script];
+  const child = Bun.spawn(limited, { stdout: "pipe", stderr: "pipe" });
+  expect(await new Response(child.stdout).text()).toBe("internal No files are left to this process (ulimit -n) 200\n");
+});
+
 test("idle connections keep no process alive, requests do", async () => {
   using peer = await engine(({ socket }) => setTimeout(() => socket.write(OK), 100));
-  const [module, pieces] = ["runtime/bun.ts", "json/pieces.ts"].map((name) => {
-    return JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).pathname);
-  });
   const script = `
-    const { bunTransport } = await import(${module});
-    const { Pieces } = await import(${pieces});
+    const { bunTransport } = await import(${source("runtime/bun.ts")});
+    const { Pieces } = await import(${source("json/pieces.ts")});
     const exchange = bunTransport.send(${JSON.stringify(peer.url)}, { headers: {}, body: new Pieces([]), fresh: false, connectMs: 0 }, {
       head: async () => console.log(await exchange.text()), failed: console.error,
     });`;
