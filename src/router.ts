@@ -182,7 +182,7 @@ export class Router {
     const reuse = given !== undefined && pool.prefill.includes(given.prefill) ? given : undefined;
     const prefill =
       reuse !== undefined
-        ? { worker: reuse.prefill, tokens: 0, release: nothing }
+        ? { worker: reuse.prefill, tokens: 0, speaks: nothing, release: nothing }
         : this.#reserve(pool, "prefill", call, tries.avoidPrefill, tries.onlyOthers);
     if (prefill === undefined) {
       decode.release();

@@ -32,6 +32,8 @@ export interface DecodeSideOptions {
   editor: EventEditor | undefined;
   /** A prefill failure of our own making (its deadline) that the heart's error hides. */
   prefillOverride(): Failure | undefined;
+  /** The worker answers, and goes on answering. */
+  speaks(now: number): void;
   ended(failure: Failure | ClientGone | undefined): void;
 }
 
@@ -249,6 +251,7 @@ export class DecodeSide {
       firstEvent: () => {
         this.leg.firstEventSeen = true;
       },
+      speaks: (now) => this.#o.speaks(now),
       settleWaited: (ms) => {
         record.settleWaitMs = ms;
         metrics.settleWait(ms);

@@ -197,6 +197,7 @@ export class SplitAttempt {
       choices: 1,
       editor: this.#call.request.stream ? eventEdits(this.#call.request) : undefined,
       prefillOverride: () => this.#timedOut,
+      speaks: (now) => this.#decode.speaks(now),
       ended: (failure) => this.#decodeEnded(failure),
     });
     this.#decodeSide = side;

@@ -41,6 +41,7 @@ export class WholeAttempt {
           ? undefined
           : eventEdits({ ...call.request, wantsInputLogprobs: false }),
       prefillOverride: nobody,
+      speaks: (now) => lease.speaks(now),
       ended: (failure) => this.#ended(failure),
     });
     this.#side.leg.onClosed(() => lease.release());

@@ -32,9 +32,10 @@ class Bucket {
   }
 }
 
+/** A bucket for each limit that the key has. One without a limit would only gather debts for the day that brings it one. */
 interface Usage {
-  requests: Bucket;
-  tokens: Bucket;
+  requests: Bucket | undefined;
+  tokens: Bucket | undefined;
 }
 
 /**
@@ -65,8 +66,8 @@ export class RateLimits {
     const tokensWait = waitMs(usage.tokens, tokensLimit, Math.min(tokens, tokensLimit), now);
     const wait = Math.max(requestsWait, tokensWait);
     if (wait === 0) {
-      usage.requests.take(1);
-      usage.tokens.take(tokens);
+      usage.requests?.take(1);
+      usage.tokens?.take(tokens);
     }
     const headers = [
       ...shown("requests", usage.requests, key.requestsPerMinute, now),
@@ -85,29 +86,38 @@ export class RateLimits {
     });
   }
 
-  #usageOf(key: ClientKey, now: number): Usage {
-    let usage = this.#usage.get(key.name);
+  /** A reload may have given the key a limit, or taken one away. */
+  #usageOf({ name, requestsPerMinute, tokensPerMinute }: ClientKey, now: number): Usage {
+    let usage = this.#usage.get(name);
     if (usage === undefined) {
-      usage = {
-        requests: new Bucket(key.requestsPerMinute ?? 0, now),
-        tokens: new Bucket(key.tokensPerMinute ?? 0, now),
-      };
-      this.#usage.set(key.name, usage);
+      usage = { requests: undefined, tokens: undefined };
+      this.#usage.set(name, usage);
     }
+    usage.requests = bucketFor(usage.requests, requestsPerMinute, now);
+    usage.tokens = bucketFor(usage.tokens, tokensPerMinute, now);
     return usage;
   }
 }
 
+function bucketFor(known: Bucket | undefined, limit: number | undefined, now: number): Bucket | undefined {
+  return limit === undefined ? undefined : (known ?? new Bucket(limit, now));
+}
+
 /** Milliseconds until `amount` may be taken; 0 = now. */
-function waitMs(bucket: Bucket, limit: number, amount: number, now: number): number {
-  if (limit === Number.POSITIVE_INFINITY) return 0;
+function waitMs(bucket: Bucket | undefined, limit: number, amount: number, now: number): number {
+  if (bucket === undefined) return 0;
   const missing = amount - bucket.level(limit, now);
   return missing <= 1e-9 ? 0 : (missing * MINUTE_MS) / limit;
 }
 
 /** `x-ratelimit-limit-*`, `-remaining-*`, `-reset-*` (seconds until the whole allowance is back), in OpenAI's names. */
-function shown(what: "requests" | "tokens", bucket: Bucket, limit: number | undefined, now: number): Headers {
-  if (limit === undefined) return NONE;
+function shown(
+  what: "requests" | "tokens",
+  bucket: Bucket | undefined,
+  limit: number | undefined,
+  now: number,
+): Headers {
+  if (bucket === undefined || limit === undefined) return NONE;
   const left = bucket.level(limit, now);
   const reset = ((limit - left) * 60) / limit;
   return [

@@ -55,7 +55,12 @@ export class DecodeRelay {
   constructor(options: RelayOptions) {
     this.#o = options;
     this.#stream = new StreamState(options.choices);
-    this.#silence = new Silence(options.clock, options.limits.idleMs, () => this.#silent());
+    this.#silence = new Silence(
+      options.clock,
+      options.limits.idleMs,
+      () => this.#silent(),
+      (now) => options.observer.speaks(now),
+    );
     this.#settleWait = new SettleWait(options.clock, (ms, settled) => options.observer.settleWaited(ms, settled));
     this.#tail = options.tail;
   }

@@ -11,6 +11,8 @@ export interface RelayObserver {
   ended(failure: Failure | ClientGone | undefined): void;
   /** The first whole event of decode came (a deferred cancel may close the legs from here on). */
   firstEvent(): void;
+  /** Events come, and decode is waited for again: at once, and then once a second at most. */
+  speaks(now: number): void;
   settleWaited(ms: number, settled: boolean): void;
   /** Something after the finish event was missing and was completed, or was an error and was dropped. */
   mended(what: "end_mark" | "cut" | "silence" | "error_dropped"): void;

@@ -47,10 +47,13 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
     const { signal } = c.req.raw;
     const background = deps.background(c);
     let permit: Permit | undefined;
+    // As it was when the key was looked at: a reload may change it.
+    let clientChecked = false;
     const running = new Stoppable();
     const left = () => running.stop(new ClientGone());
     try {
       const client = await keys.client(headers);
+      clientChecked = client !== undefined;
       if (client !== undefined) record.clientKey = client.name;
       permit = await admit(admission, headers, signal);
       calls.add(running);
@@ -138,7 +141,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
             lease.worker,
             {
               path,
-              headers: outgoingHeaders(headers, { clientChecked: !keys.open }),
+              headers: outgoingHeaders(headers, { clientChecked }),
               body,
               alias,
               record,

@@ -76,7 +76,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       telemetry.beginTrace(record, headers);
       call = new Call({
         request: parsed,
-        outgoing: outgoingHeaders(headers, { clientChecked: !keys.open }),
+        outgoing: outgoingHeaders(headers, { clientChecked: client !== undefined }),
         record,
         choice,
         background,

@@ -8,6 +8,11 @@ export interface Lease {
   readonly worker: Worker;
   /** Prompt tokens that were counted as work: what is expected to be cached is not in it. */
   readonly tokens: number;
+  /**
+   * The worker answers this request. That is a sign of life, and where the request was a half-open worker's probe the next one may be sent:
+   * an answer may take minutes. Whether the worker is well shows at its end only.
+   */
+  speaks(now: number): void;
   /** Gives the place back. Any number of calls counts once, so every exit path may call it. */
   release(): void;
 }
@@ -42,6 +47,11 @@ class WorkerLease implements Lease {
     this.#probe = probe;
     worker.load.requests += 1;
     worker.load.tokens += tokens;
+  }
+
+  speaks(now: number): void {
+    this.worker.answered(now);
+    this.worker.breaker.leave(this.#probe);
   }
 
   release(): void {

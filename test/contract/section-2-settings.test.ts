@@ -260,6 +260,29 @@ describe("breaker", () => {
     expect(worker("w1").breaker.state(clock.time)).toBe("half-open");
   });
 
+  test("a probe that streams an answer lets the next request try; one that fails still opens it at once", async () => {
+    const { router, transport, clock, worker } = handRouter(ALONE(1), {
+      retries: { maxRetries: 0 },
+      breaker: { failures: 1, openMs: 100 },
+    });
+    transport.onRequest = (request) => request.json(fail, 500);
+    await post(router, "chat", requestBody("chat", false));
+    await clock.advance(100);
+    transport.onRequest = undefined;
+    const first = post(router, "chat", requestBody("chat", true));
+    await settled();
+    expect((await post(router, "chat", requestBody("chat", false))).status).toBe(503);
+    const stream = transport.last.head().push(ROLE, say("a"));
+    const reading = textOf(first);
+    await settled();
+    expect([worker("w1").breaker.state(clock.time), worker("w1").usable(clock.time)]).toEqual(["half-open", true]);
+    transport.onRequest = (request) => request.json({ choices: [] });
+    expect((await post(router, "chat", requestBody("chat", false))).status).toBe(200);
+    expect(worker("w1").breaker.state(clock.time)).toBe("closed");
+    stream.push(finish(), DONE).end();
+    await reading;
+  });
+
   test("enabled: false never opens", async () => {
     const { router, transport, sent } = handRouter(ALONE(1), {
       retries: { maxRetries: 0 },
@@ -384,6 +407,19 @@ describe("health", () => {
       await post(live.router, "chat", requestBody("chat", false));
     }
     expect(live.worker("w1").usable(live.clock.time)).toBe(true);
+    const streams = handRouter(ALONE(1), {});
+    const answering = post(streams.router, "chat", requestBody("chat", true));
+    await settled();
+    const stream = streams.transport.last.head().push(ROLE, say("a"));
+    const reading = textOf(answering);
+    for (let at = 0; at < 30_000; at += 500) {
+      void streams.router.control.tend();
+      stream.push(say("b"));
+      await streams.clock.advance(500);
+    }
+    expect(streams.worker("w1").usable(streams.clock.time)).toBe(true);
+    stream.push(finish(), DONE).end();
+    await reading;
   });
 });
 

@@ -40,6 +40,14 @@ describe("rate limits of a key", () => {
     expect(Object.fromEntries(limits.take(team, 10))["x-ratelimit-remaining-tokens"]).toBe("0");
   });
 
+  test("a limit that a reload gives a key begins with its whole allowance, whatever was used before", () => {
+    const limits = new RateLimits(new ManualClock());
+    for (let i = 0; i < 1_000; i++) limits.take({ name: "t", key: "k", tokensPerMinute: 1e9 }, 1_000);
+    limits.take({ name: "t", key: "k", requestsPerMinute: 1 }, 1_000_000);
+    limits.take({ name: "t", key: "k", tokensPerMinute: 10 }, 10);
+    expect(refused(() => limits.take({ name: "t", key: "k", tokensPerMinute: 10 }, 1)).code).toBe("rate_limited");
+  });
+
   test("a prompt larger than the whole allowance passes when nothing is used, and is worked off", () => {
     const clock = new ManualClock();
     const limits = new RateLimits(clock);

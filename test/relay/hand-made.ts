@@ -102,6 +102,7 @@ function tell(told: string[]): RelayObserver {
     firstEvent: () => {
       if (!told.includes("first event")) told.push("first event");
     },
+    speaks: () => {},
     settleWaited: (ms, done) => told.push(`waited ${ms} ${done}`),
     mended: (what) => told.push(`mended ${what}`),
     lateFailure: (kind, when, passed) => told.push(`late ${kind} ${when} ${passed ? "passed" : "shown"}`),

@@ -92,6 +92,27 @@ describe("beginning a trace", () => {
     expect(record.sampled).toBe(true);
   });
 
+  test.each(["a=1", " a = 1 ; p ; q = 2 ,b=2", "a=", "a==;p=\t=", "a=%20"])("takes the baggage %j", (baggage) => {
+    expect(begun({ baggage }).baggage).toBe(baggage.trim());
+  });
+
+  test.each(["a", "=1", "a b=1", "a=1 2", "a=1;", "a=1;p q", 'a="1"', "a=1,,b=2", "a=\xa01"])(
+    "drops the baggage %j",
+    (baggage) => {
+      expect(begun({ baggage }).baggage).toBe("");
+    },
+  );
+
+  test("blanks without end take no time to speak of", () => {
+    const blanks = " ".repeat(8_000);
+    const from = performance.now();
+    for (let i = 0; i < 20; i++) {
+      begun({ baggage: `a=${blanks}"` });
+      begun({ traceparent: `00-${TRACE}-${SPAN}-01`, tracestate: `a=1${blanks}${blanks}x` });
+    }
+    expect(performance.now() - from).toBeLessThan(1_000);
+  });
+
   test("drops state and baggage that are not valid, and only those", () => {
     const record = begun({ traceparent: `00-${TRACE}-${SPAN}-01`, tracestate: "=,,==", baggage: "no value" });
     expect(record.traceId).toBe(TRACE);
