@@ -83,6 +83,9 @@ const TEND_WITH_REQUEST = 2;
 /** Requests that come sooner after the last one that probes rode on carry none. */
 const TEND_EVERY_MS = 100;
 
+/** For the last spans, at shutdown. */
+const FLUSH_MS = 2_000;
+
 /** Throws a `ConfigError` that names the field. Starts nothing: no timer, no request, no randomness, so a Worker may call it at start. */
 export function createRouter(options: RouterOptions): PrefillRouter {
   const config = checkedConfig(options.config, options.platform);
@@ -211,7 +214,18 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     for (const call of calls) call.stop(ended);
     await until(() => admission.active === 0, 1_000);
     await control.close().catch(nothing);
-    await telemetry.flush();
+    await soon(telemetry.flush());
+  }
+
+  /** A collector that does not answer must not keep a process that has nothing else to do. */
+  function soon(flushed: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = clock.after(FLUSH_MS, resolve);
+      flushed.then(() => {
+        stop();
+        resolve();
+      });
+    });
   }
 
   /** Polls: shutdown happens once, and nothing else needs to know who is last. */

@@ -120,7 +120,8 @@ export class Router {
     places.answered(pool, call.visit, headersMs, clock.now());
     if (call.isPart || prefillTokens === 0) return;
     const { prefillDoneAt, prefillSentAt } = record;
-    if (prefillDoneAt > prefillSentAt) places.prefilled(pool, call.visit, prefillTokens, prefillDoneAt - prefillSentAt);
+    if (prefillDoneAt > prefillSentAt)
+      places.prefilled(pool, call.visit, prefillTokens, prefillDoneAt - prefillSentAt, prefillDoneAt);
   }
 
   /** The next way through the pools, best first. Throws the Failure that stands when there is none. */

@@ -102,7 +102,7 @@ export class Routers implements Chooser {
         decode: pool.decode.indexOf(decode.worker),
         prefilled: (ms) => {
           prefill.worker.succeeded(this.#agenda.now);
-          at.choice.prefilled(pool, visit, prefill.tokens, ms);
+          at.choice.prefilled(pool, visit, prefill.tokens, ms, this.#agenda.now);
         },
         answered: (ms) => {
           decode.worker.succeeded(this.#agenda.now);

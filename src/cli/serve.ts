@@ -24,6 +24,9 @@ export async function runServe({ args, env, output }: CommandContext & { args: S
     await startHttpThread();
   }
   const { config, secrets, warnings } = await loadServeConfig(args, env);
+  // Whoever reads the log may go; on Node a pipe without a reader would take the process along.
+  process.stdout.on("error", nothing);
+  process.stderr.on("error", nothing);
   const sink = new BatchedSink((text) => process.stdout.write(text));
   const flushing = setInterval(() => sink.flush(), FLUSH_MS);
   const host = await runtimeHost();
@@ -52,13 +55,21 @@ export async function runServe({ args, env, output }: CommandContext & { args: S
   clearInterval(flushing);
   sink.flush();
   // Nothing of value is left; sockets to engines that are kept alive would hold the process for seconds.
-  await new Promise<void>((resolve) => process.stdout.write("", () => resolve()));
+  await lastWords();
   process.exit(0);
 }
 
 function signal(): Promise<void> {
   return new Promise((resolve) => {
     process.once("SIGTERM", () => resolve()).once("SIGINT", () => resolve());
+  });
+}
+
+/** The last lines of the log, unless nobody takes them. */
+function lastWords(): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, LAST_WRITES_MS);
+    process.stdout.write("", () => resolve());
   });
 }
 

@@ -6,12 +6,16 @@ import { readMooncakeRanks } from "./mooncake-query.ts";
 import { readServerInfo, SERVER_INFO_PATHS, type ServerInfo } from "./server-info.ts";
 
 /** Engines that do not answer are asked again after so long, and twice as long each time, up to the second. */
+/** Two answers, each as long as one may take, and some more. */
+const LOST_MS = 12_000;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 
 interface Known {
   /** The question that is under way. */
   asking: Promise<void> | undefined;
+  /** A question that has no answer by then never will: on Workers one is killed with the request it rode on. */
+  lostAt: number;
   /** Infinity = only after the worker has been down. */
   askAt: number;
   retryMs: number;
@@ -21,7 +25,7 @@ interface Known {
 export interface EngineFactsOptions {
   fleet: Fleet;
   ask: Ask;
-  clock: Pick<Clock, "now">;
+  clock: Clock;
   /** A worker is not what the configuration says; told once per change. */
   onProblems(worker: Worker, problems: readonly string[]): void;
 }
@@ -47,7 +51,7 @@ export class EngineFacts {
     for (const worker of fleet.workers()) {
       if (asked.length >= atMost) break;
       const before = this.#known.get(worker);
-      if (before !== undefined && (before.asking !== undefined || now < before.askAt)) continue;
+      if (before !== undefined && (this.#isAsking(before) || now < before.askAt)) continue;
       const question = questionFor(worker, fleet);
       if (question === undefined) continue;
       asked.push(this.#start(worker, question, before ?? this.#meet(worker)));
@@ -61,11 +65,11 @@ export class EngineFacts {
    */
   introduce(worker: Worker): Promise<void> {
     const known = this.#known.get(worker) ?? this.#meet(worker);
-    if (known.asking !== undefined) return known.asking;
+    if (this.#isAsking(known)) return this.#inTime(known.asking!);
     const { clock, fleet } = this.#options;
     const question = questionFor(worker, fleet);
     const tooSoon = known.askAt !== Infinity && clock.now() < known.askAt;
-    return question === undefined || tooSoon ? NOTHING : this.#start(worker, question, known);
+    return question === undefined || tooSoon ? NOTHING : this.#inTime(this.#start(worker, question, known));
   }
 
   /**
@@ -92,22 +96,51 @@ export class EngineFacts {
   }
 
   #meet(worker: Worker): Known {
-    const known: Known = { asking: undefined, askAt: -Infinity, retryMs: FIRST_RETRY_MS, problems: [] };
+    const known: Known = {
+      asking: undefined,
+      lostAt: Infinity,
+      askAt: -Infinity,
+      retryMs: FIRST_RETRY_MS,
+      problems: [],
+    };
     this.#known.set(worker, known);
     return known;
   }
 
   #start(worker: Worker, question: Question, known: Known): Promise<void> {
-    known.asking = this.#ask(worker, question, known);
-    return known.asking;
+    known.lostAt = this.#options.clock.now() + LOST_MS;
+    const asking = this.#ask(worker, question, known, () => known.asking === asking);
+    known.asking = asking;
+    return asking;
   }
 
-  async #ask(worker: Worker, question: Question, known: Known): Promise<void> {
+  #isAsking(known: Known): boolean {
+    if (known.asking === undefined) return false;
+    if (this.#options.clock.now() < known.lostAt) return true;
+    known.asking = undefined;
+    known.askAt = -Infinity;
+    return false;
+  }
+
+  /** A request waits for an answer no longer than one may take; the question may ride on another request. */
+  #inTime(asking: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = this.#options.clock.after(LOST_MS, resolve);
+      asking.then(() => {
+        stop();
+        resolve();
+      });
+    });
+  }
+
+  async #ask(worker: Worker, question: Question, known: Known, isLatest: () => boolean): Promise<void> {
     // Set before the answer: a flap while the question is under way asks again.
     known.askAt = Infinity;
     const { ask, clock } = this.#options;
     const answered =
       question === "mooncake" ? await this.#askMooncake(worker, ask) : await this.#askSglang(worker, ask, known);
+    // Given up as lost meanwhile, and asked again.
+    if (!isLatest()) return;
     known.asking = undefined;
     if (answered) {
       known.retryMs = FIRST_RETRY_MS;

@@ -103,13 +103,13 @@ export class PoolChoice {
     const state = this.#state(pool);
     state.recovery.succeeded(now);
     if (headersMs !== undefined)
-      state.speed.answered(headersMs, estimateMs(this.#from(visit), this.#placeOf(pool.region)));
+      state.speed.answered(headersMs, estimateMs(this.#from(visit), this.#placeOf(pool.region)), now);
   }
 
   /** So many prompt tokens that were not cached took so long, from dispatch to answer. */
-  prefilled(pool: Pool, visit: Visit = NOWHERE, tokens: number, ms: number): void {
+  prefilled(pool: Pool, visit: Visit = NOWHERE, tokens: number, ms: number, now: number): void {
     const { speed } = this.#state(pool);
-    const away = speed.headersMs ?? estimateMs(this.#from(visit), this.#placeOf(pool.region)) ?? 0;
+    const away = speed.headersMs(now) ?? estimateMs(this.#from(visit), this.#placeOf(pool.region)) ?? 0;
     speed.prefilled(tokens, Math.max(ms - away, ms / 2));
   }
 
@@ -124,7 +124,7 @@ export class PoolChoice {
   explain(model: Model, visit: Visit, tokens: number, now: number): Explained[] {
     const states = model.pools.map((pool) => this.#state(pool));
     for (const state of states) state.refresh(now);
-    const costs = this.#costs(states, visit, tokens, undefined);
+    const costs = this.#costs(states, visit, tokens, undefined, now);
     const isAllowed = (pool: Pool) => visit.allowedRegions === undefined || inside(pool, visit.allowedRegions);
     const parts = shares(
       states.map((state, index) => ({
@@ -161,7 +161,7 @@ export class PoolChoice {
     for (const state of states) state.refresh(now);
     const shareOf = states.map((state) => state.recovery.share(state.serving, now));
     this.#reuse?.read(input, now);
-    const costs = this.#costs(states, visit, input.tokens, this.#reuse);
+    const costs = this.#costs(states, visit, input.tokens, this.#reuse, now);
     const session = sessionHash(input);
     // Those out of service come last, but they come: what they refuse with is the answer when there is nobody else.
     const ranks: Candidate<Pool>[][] = [[], [], [], []];
@@ -172,8 +172,14 @@ export class PoolChoice {
     return ranks.flatMap((candidates) => orderPools(candidates, session));
   }
 
-  #costs(states: readonly PoolState[], visit: Visit, promptTokens: number, reuse: Reuse | undefined): PoolCost[] {
-    const away = distances(states, this.#from(visit), this.#placeOf);
+  #costs(
+    states: readonly PoolState[],
+    visit: Visit,
+    promptTokens: number,
+    reuse: Reuse | undefined,
+    now: number,
+  ): PoolCost[] {
+    const away = distances(states, this.#from(visit), this.#placeOf, now);
     return states.map(({ pool, queuedTokens, decodePressure, roundTrips, speed }, index) =>
       poolCost({
         distanceMs: away[index]!,

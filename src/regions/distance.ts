@@ -15,17 +15,18 @@ export function distances(
   states: readonly PoolState[],
   from: Place | undefined,
   placeOf: (region: string | undefined) => Place | undefined,
+  now: number,
 ): number[] {
   const estimates = states.map(({ pool }) => estimateMs(from, placeOf(pool.region)));
   let least = Number.POSITIVE_INFINITY;
   for (const [index, { speed }] of states.entries()) {
-    const excess = estimates[index] === undefined ? speed.headersMs : speed.excessMs;
+    const excess = estimates[index] === undefined ? speed.headersMs(now) : speed.excessMs(now);
     if (excess !== undefined && excess < least) least = excess;
   }
   const common = least === Number.POSITIVE_INFINITY ? 0 : Math.max(0, least);
   return states.map(({ speed }, index) => {
     const estimate = estimates[index];
-    const excess = estimate === undefined ? speed.headersMs : speed.excessMs;
+    const excess = estimate === undefined ? speed.headersMs(now) : speed.excessMs(now);
     return (estimate ?? 0) + (excess === undefined ? -Math.max(0, common - COMMON_MS) : excess - common);
   });
 }

@@ -11,26 +11,54 @@ const SLOWER = 0.99;
 /** Shorter prompts measure the engine's fixed cost, not its speed. */
 const TELLING_TOKENS = 256;
 
+/** What takes longer is no distance: the engine was busy, or has just been started. */
+const FARTHEST_MS = 1_000;
+/** The first answer of all may be a cold engine's. */
+const FARTHEST_AT_FIRST_MS = 250;
 /**
- * What real traffic has taught about one pool: how far away it is, and how fast it computes prompts. Plain numbers; a fact that has not
- * been renewed for long is still the best there is.
+ * What was measured is worth half after so long without a newer answer: a pool that one bad moment has made look far away gets no requests,
+ * and so would never be measured again.
  */
+const HALF_LIFE_MS = 120_000;
+
+/** A time that is measured again and again. */
+class Measured {
+  #ms: number | undefined;
+  #at = 0;
+
+  at(now: number): number | undefined {
+    return this.#ms === undefined ? undefined : this.#ms * 0.5 ** ((now - this.#at) / HALF_LIFE_MS);
+  }
+
+  sample(ms: number, now: number): void {
+    const known = this.at(now);
+    // After a long silence it is measured as if for the first time: nobody knows how much of the fading was right.
+    if (known === undefined || now - this.#at > HALF_LIFE_MS) this.#ms = Math.min(ms, FARTHEST_AT_FIRST_MS);
+    else {
+      const sample = Math.min(ms, FARTHEST_MS);
+      this.#ms = known + (sample - known) * (sample < known ? FALL : RISE);
+    }
+    this.#at = now;
+  }
+}
+
+/** What real traffic has taught about one pool: how far away it is, and how fast it computes prompts. Plain numbers; times are the router's clock's. */
 export class PoolSpeed {
-  #headersMs: number | undefined;
-  #excessMs: number | undefined;
+  readonly #headers = new Measured();
+  readonly #excess = new Measured();
   #tokensPerMs: number | undefined;
 
   /**
    * Smoothed time to headers, milliseconds; undefined until known. It falls fast and rises slowly, so it stays near the floor of what was
    * seen: waiting in a queue is counted apart, and must not look like distance.
    */
-  get headersMs(): number | undefined {
-    return this.#headersMs;
+  headersMs(now: number): number | undefined {
+    return this.#headers.at(now);
   }
 
   /** The same, less what the distance between client and pool lets expect: clients of one router may come from many places. */
-  get excessMs(): number | undefined {
-    return this.#excessMs;
+  excessMs(now: number): number | undefined {
+    return this.#excess.at(now);
   }
 
   get tokensPerMs(): number {
@@ -38,9 +66,9 @@ export class PoolSpeed {
   }
 
   /** `estimateMs`: the round trip by distance, undefined where a place is not known. */
-  answered(headersMs: number, estimateMs: number | undefined): void {
-    this.#headersMs = floor(this.#headersMs, headersMs);
-    if (estimateMs !== undefined) this.#excessMs = floor(this.#excessMs, headersMs - estimateMs);
+  answered(headersMs: number, estimateMs: number | undefined, now: number): void {
+    this.#headers.sample(headersMs, now);
+    if (estimateMs !== undefined) this.#excess.sample(headersMs - estimateMs, now);
   }
 
   /** So many prompt tokens, not counting cached ones, were computed in that time. */
@@ -50,8 +78,4 @@ export class PoolSpeed {
     const known = this.#tokensPerMs;
     this.#tokensPerMs = known === undefined ? rate : known * (rate > known ? FASTER : SLOWER);
   }
-}
-
-function floor(known: number | undefined, sample: number): number {
-  return known === undefined ? sample : known + (sample - known) * (sample < known ? FALL : RISE);
 }

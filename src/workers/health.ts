@@ -52,7 +52,10 @@ export class WorkerHealth {
 
   /** When a bad verdict goes stale; Infinity while healthy. */
   get changesAt(): number {
-    return this.#up ? Infinity : this.#reportedAt + Math.max(3 * this.#config.intervalMs, LEAST_TRUST_MS);
+    if (this.#up) return Infinity;
+    const { intervalMs } = this.#config;
+    // A probe that is under way may take as long as it is given: without its word nothing has changed.
+    return this.#reportedAt + Math.max(3 * intervalMs, LEAST_TRUST_MS, this.plan().timeoutMs + 2 * intervalMs);
   }
 
   /** When the worker last answered live traffic. */
@@ -144,6 +147,8 @@ export class WorkerHealth {
   #become(up: boolean): void {
     if (this.#up === up) return;
     this.#up = up;
+    // It may come back as another one.
+    this.#noReady = false;
     this.#failures = 0;
     this.#successes = 0;
     this.#onChange(up);

@@ -5,20 +5,39 @@ import { Recovery } from "../../src/regions/recovery.ts";
 describe("what traffic teaches about a pool", () => {
   test("time to headers stays near the floor: one slow answer in ten does not look like distance", () => {
     const speed = new PoolSpeed();
-    expect(speed.headersMs).toBeUndefined();
-    for (let n = 0; n < 500; n++) speed.answered(n % 10 === 0 ? 900 : 40, 30);
-    expect(speed.headersMs).toBeWithin(39, 70);
-    expect(speed.excessMs).toBeWithin(9, 40);
+    expect(speed.headersMs(0)).toBeUndefined();
+    for (let n = 0; n < 500; n++) speed.answered(n % 10 === 0 ? 900 : 40, 30, 0);
+    expect(speed.headersMs(0)).toBeWithin(39, 70);
+    expect(speed.excessMs(0)).toBeWithin(9, 40);
   });
 
   test("a path that has got longer for good is believed, after a while", () => {
     const speed = new PoolSpeed();
-    speed.answered(20, undefined);
-    for (let n = 0; n < 30; n++) speed.answered(120, undefined);
-    expect(speed.headersMs).toBeLessThan(80);
-    for (let n = 0; n < 200; n++) speed.answered(120, undefined);
-    expect(speed.headersMs).toBeGreaterThan(115);
-    expect(speed.excessMs).toBeUndefined();
+    speed.answered(20, undefined, 0);
+    for (let n = 0; n < 30; n++) speed.answered(120, undefined, 0);
+    expect(speed.headersMs(0)).toBeLessThan(80);
+    for (let n = 0; n < 200; n++) speed.answered(120, undefined, 0);
+    expect(speed.headersMs(0)).toBeGreaterThan(115);
+    expect(speed.excessMs(0)).toBeUndefined();
+  });
+
+  test("an answer that took twenty seconds was no journey: not the first one, and not one among others", () => {
+    const cold = new PoolSpeed();
+    cold.answered(20_000, 10, 0);
+    expect(cold.excessMs(0)).toBeLessThanOrEqual(250);
+    const warm = new PoolSpeed();
+    for (let n = 0; n < 100; n++) warm.answered(5, 0, 0);
+    warm.answered(20_000, 0, 0);
+    expect(warm.excessMs(0)).toBeLessThan(30);
+  });
+
+  test("what was measured fades, and after a long silence is measured anew", () => {
+    const speed = new PoolSpeed();
+    for (let n = 0; n < 100; n++) speed.answered(200, 0, 0);
+    expect(speed.excessMs(120_000)).toBeCloseTo(100);
+    expect(speed.excessMs(1_200_000)).toBeLessThan(1);
+    speed.answered(180, 0, 1_200_000);
+    expect(speed.excessMs(1_200_000)).toBe(180);
   });
 
   test("speed of prefill: short prompts say nothing, and waiting does not look like slowness at once", () => {

@@ -144,6 +144,23 @@ describe("WorkerHealth", () => {
     expect(health.healthy(30_001)).toBe(false);
   });
 
+  test("a bad verdict stands as long as the probe that could change it may take", () => {
+    const config = { ...healthConfig, intervalMs: 5_000, timeoutMs: 60_000, failures: 1 };
+    const health = new WorkerHealth("vllm", config);
+    probe(health, down, 0);
+    health.begin(5_000);
+    for (const now of [10_000, 31_000, 64_000]) expect(health.healthy(now)).toBe(false);
+  });
+
+  test("what a worker that was down has no route for is asked again when it is back", () => {
+    const health = new WorkerHealth("sglang", { ...healthConfig, failures: 1, successes: 1 });
+    probe(health, { kind: "answer", status: 404 }, 0);
+    expect(health.plan().path).toBe("/health");
+    probe(health, down, 5_000);
+    probe(health, ok, 10_000);
+    expect(health.plan().path).toBe("/ready");
+  });
+
   test("switching probes off at run time brings every worker back", () => {
     const health = new WorkerHealth("vllm", { ...healthConfig, failures: 1 });
     probe(health, down, 0);
