@@ -39,6 +39,7 @@ export interface DecodeSideOptions {
 
 /** Error bodies of engines are bounded in what clients see; this bounds what is read. */
 const ERROR_BODY_BYTES = 1_048_576;
+const ERROR_BODY_MS = 2_000;
 /** Buffered answers have no limit of their own in the contract; this one only keeps a broken engine from filling memory. */
 const ANSWER_BYTES = 268_435_456;
 
@@ -164,7 +165,7 @@ export class DecodeSide {
     const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
     const lostOnly =
       failure.kind === "reset" || failure.kind === "cut" || failure.kind === "refused" || failure.kind === "connect";
-    if (lostOnly && services.config.lateFailure === "definitive") {
+    if (lostOnly && services.config.lateFailure === "definitive" && !call.request.wantsInputLogprobs) {
       call.record.lateFailure = failure.kind;
       call.record.lateFailureWhen = "streaming";
       services.telemetry.metrics.lateFailure(failure.kind, "streaming");
@@ -187,11 +188,21 @@ export class DecodeSide {
     call.record.decodeHeadersAt = services.clock.now();
     if (head.status >= 200 && head.status < 300) return head;
     try {
-      const { text } = await wait.wait(Promise.resolve(this.leg.text(head, ERROR_BODY_BYTES)));
-      throw statusFailure(head, text);
+      throw statusFailure(head, await wait.wait(this.#errorText(head)));
     } finally {
       this.#limitMet();
     }
+  }
+
+  /** What an engine says of its error. Its status is known, and is not kept back for a body that does not end. */
+  #errorText(head: AnswerHead): Promise<string> {
+    const { clock } = this.#o.services;
+    return new Promise((resolve, reject) => {
+      const stop = clock.after(ERROR_BODY_MS, () => resolve(""));
+      Promise.resolve(this.leg.text(head, ERROR_BODY_BYTES))
+        .then(({ text }) => resolve(text), reject)
+        .finally(stop);
+    });
   }
 
   #limitFirstToken(): void {

@@ -108,7 +108,9 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
     });
   }
   const contentType = head.headers.get("content-type") ?? "application/json";
-  if (contentType.includes("json")) checkWholeAnswer(head, text, "completions", headers);
+  // As text a binary answer would be another one (vLLM's embeddings as bytes), and a page of HTML is none.
+  if (!contentType.includes("json")) throw failed(502, "content", "The worker's answer is not JSON");
+  checkWholeAnswer(head, text, "completions", headers);
   return { text: alias === undefined ? text : underName(text, alias), contentType, headers };
 }
 

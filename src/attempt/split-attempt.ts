@@ -152,7 +152,7 @@ export class SplitAttempt {
     const failure = this.#timedOut ?? explainPrefill(outcome.error);
     this.#services.facts?.doubt(this.#prefill.worker);
     // A tail that we cut ourselves says nothing about the worker.
-    if (this.#prefillLeg?.closed === undefined) this.#blamePrefill(failure);
+    if (this.#prefillLeg?.cutHere !== true) this.#blamePrefill(failure);
     // Once decode has said something, the relay decides what a lost tail means.
     if (this.#decodeSide?.answering !== true) this.#wait.interrupt(failure);
   }
@@ -235,7 +235,7 @@ export class SplitAttempt {
       stop();
       record.tailEndedAt = clock.now();
       // Nobody can be told any more but those who run the fleet; a tail that was cut here has not failed.
-      if (!outcome.ok && leg.closed === undefined) {
+      if (!outcome.ok && !leg.cutHere) {
         const kind = (this.#timedOut ?? explainPrefill(outcome.error)).kind ?? "content";
         record.lateFailure = kind;
         record.lateFailureWhen = "after_end";

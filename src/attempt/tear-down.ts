@@ -62,7 +62,9 @@ function closeBoth(standing: Standing, reason: CloseReason): void {
   if (standing.deferred && side !== undefined && tailMs > 0 && !side.leg.firstEventSeen) {
     const { stream } = call.request;
     side.leg.linger(reason, tailMs, !stream);
-    side.leg.onClosed(() => prefillLeg?.close(reason));
+    // A decode that was never there, or is over, has no event to wait for; prefill's transfer may not be aborted all the same.
+    if (side.leg.isOver) prefillLeg?.onClosed(services.clock.after(tailMs, () => prefillLeg.close(reason)));
+    else side.leg.onClosed(() => prefillLeg?.close(reason));
     if (!stream) task?.onSettled((outcome) => closeBuffered(standing, side.leg, reason, outcome.ok));
   } else {
     side?.leg.close(reason);

@@ -95,7 +95,10 @@ export class Tries {
     this.#count++;
     if (failure.kind === "reset") this.#call.freshConnections = true;
     telemetry.metrics.retry(failure.kind ?? "content", failure.stage);
-    if (delay === "backoff") await this.#pause(backoffMs(this.#count, config.retries, random));
+    if (delay !== "backoff") return;
+    await this.#pause(backoffMs(this.#count, config.retries, random));
+    // A keep-alive comment has promised status 200 meanwhile: nothing is tried again.
+    if (this.#call.statusCommitted) throw failure;
   }
 
   /** No other way was found after a failure: it stands, and an open question is closed. */

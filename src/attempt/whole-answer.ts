@@ -9,7 +9,7 @@ import { isWholeJson } from "./whole-json.ts";
 export function checkWholeAnswer(head: AnswerHead, text: string, api: Api, headers: PassedHeaders = []): void {
   const fault = bufferedFault(text, api);
   if (fault !== undefined) throw faultWithinAnswer(fault, { headers });
-  if (isWholeJson(head, text)) return;
+  if (isWholeJson(text)) return;
   throw new Failure("decode_failed", {
     status: 502,
     stage: "decode",

@@ -1,13 +1,11 @@
 import { scanValue } from "../json/scan.ts";
-import type { AnswerHead } from "../legs/exchange.ts";
 
 /**
- * A body of known length came whole, or its reading would have failed: then a look at its ends tells JSON from other things. One that ends
- * with its connection, or that a proxy in front of the engine has put into chunks, may be cut anywhere, and even there look like an object.
+ * An object or a list, from its first to its last character. One that ends with its connection, or that a proxy in front of the engine has
+ * put into chunks, may be cut anywhere, and even there look like an object; one of known length may be nonsense all the same.
  */
-export function isWholeJson(head: AnswerHead, text: string): boolean {
+export function isWholeJson(text: string): boolean {
   if (!looksWhole(text)) return false;
-  if (head.headers.has("content-length")) return true;
   try {
     scanValue(text.trim());
     return true;

@@ -48,6 +48,11 @@ export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputL
   if (inputLogprobs === undefined && !namesCachedTokens(api, text)) {
     return text.startsWith("{") && isJson(text) ? { data: {} } : judgeUnreadable(answer, text);
   }
+  if (inputLogprobs !== undefined && answer.truncated) {
+    return failed(answer, {
+      message: "Prefill's answer holds the input logprobs, and is longer than limits.tailBytes",
+    });
+  }
   const doc = scanAnswer(text);
   if (doc === undefined) return judgeUnreadable(answer, text);
   const details = promptTokensDetails(api, doc);

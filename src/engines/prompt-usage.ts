@@ -68,7 +68,7 @@ export function setPromptUsage(
   add: boolean,
 ): void {
   const cached = told?.cached_tokens;
-  if (told === undefined || typeof cached !== "number") return;
+  if (told === undefined || typeof cached !== "number" || !Number.isSafeInteger(cached)) return;
   const place = PLACES[api];
   const usage = objectIn(answer, place.usage);
   if (usage === undefined) return;

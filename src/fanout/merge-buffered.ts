@@ -29,7 +29,16 @@ export function mergeBuffered(api: Api, bodies: readonly string[], samples: numb
 }
 
 function mergeChoices(docs: readonly JsonObject[], samples: number): string {
-  const choices = docs.flatMap(choicesAs);
+  const choices = docs.flatMap((doc, index) => {
+    const own = choicesAs(doc, index);
+    if (own.length > 0) return own;
+    throw new Failure("decode_failed", {
+      status: 502,
+      stage: "decode",
+      kind: "content",
+      message: "The decode worker's answer has no choice in it",
+    });
+  });
   const usages = docs.map((doc) => rawValue(doc, "usage"));
   return splice(docs[0]!, { set: { choices: `[${choices.join(",")}]`, usage: mergeUsage(usages, samples) } });
 }

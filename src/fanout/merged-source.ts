@@ -1,11 +1,12 @@
 import type { ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { findMember, hasMember, rawValue } from "../json/member.ts";
 import { JsonError, type JsonObject, scanArrayAt, scanObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import { withData } from "../relay/held-event.ts";
 import { type Api, type EventMeaning, streamApis } from "../sse/api.ts";
+import { isDone } from "../sse/event-data.ts";
 import { type ParsedEvent, parseEvent } from "../sse/parse-event.ts";
 import { eventSpans } from "../sse/split.ts";
 import { StreamState } from "../sse/stream-state.ts";
@@ -102,7 +103,23 @@ export class MergedSource implements ClientSource {
 
   #pull(lane: Lane): void {
     lane.state = "pulling";
-    lane.source.next().then((bytes) => this.#onBlock(lane, bytes));
+    lane.source
+      .next()
+      .then((bytes) => this.#onBlock(lane, bytes))
+      .catch((error) => this.#broken(lane, error));
+  }
+
+  /** Something of ours has failed: every part ends as if it were stopped, and the first of them says why. */
+  #broken(lane: Lane, error: unknown): void {
+    const failure = asFailure(error);
+    if (this.#failing !== undefined) {
+      for (const { call } of this.#lanes) call.stop(new ClientGone());
+      this.#finish(failure);
+      return;
+    }
+    lane.state = "idle";
+    this.stop(failure);
+    if (this.#waiting !== undefined) for (const one of this.#lanes) if (one.state === "idle") this.#pull(one);
   }
 
   #onBlock(lane: Lane, bytes: Uint8Array | undefined): void {
@@ -144,7 +161,7 @@ export class MergedSource implements ClientSource {
     const api = streamApis[this.#o.api];
     const parsed = parseEvent(bytes);
     const { data } = parsed;
-    if (data === "[DONE]") return undefined;
+    if (isDone(parsed)) return undefined;
     const doc = data === undefined ? undefined : scan(data);
     if (data === undefined || doc === undefined) {
       out.push(bytes);
@@ -222,7 +239,7 @@ function isUsageAlone(doc: JsonObject): boolean {
 
 function scan(data: string): JsonObject | undefined {
   try {
-    return scanObject(data);
+    return scanObject(data, { maxMembers: Number.POSITIVE_INFINITY });
   } catch (error) {
     if (error instanceof JsonError) return undefined;
     throw error;

@@ -24,7 +24,7 @@ export function choicesAs(doc: JsonObject, index: number): string[] {
 /** An object's text with `index` set; a text that is no object as it is. */
 export function withIndex(text: string, index: number): string {
   if (!text.startsWith("{")) return text;
-  const doc = scanObject(text);
+  const doc = scanObject(text, { maxMembers: Number.POSITIVE_INFINITY });
   const wanted = String(index);
   return rawValue(doc, "index") === wanted ? text : splice(doc, { set: { index: wanted } });
 }

@@ -12,7 +12,7 @@ const NOTHING = new Pieces([]);
 const latin1 = new TextDecoder("latin1");
 
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
-export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown";
+export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown" | "unreachable";
 
 export interface LegOptions {
   role: "prefill" | "decode";
@@ -62,6 +62,15 @@ export class Leg implements HeadListener {
   /** Reads on when nobody else does. */
   #aside: Aside | undefined;
   closed: CloseReason | undefined;
+  get isOver(): boolean {
+    return this.closed !== undefined || this.ended;
+  }
+
+  /** It was ended from here although it might have gone on: what became of it then says nothing about the worker. */
+  get cutHere(): boolean {
+    return this.closed !== undefined && this.closed !== "unreachable";
+  }
+
   /** The answer's own end was seen: nothing is left to close. */
   ended = false;
   /** Decode has sent a whole event (or, buffered, prefill has ended): a deferred cancel may close the legs from here on. */
@@ -300,7 +309,7 @@ export class Leg implements HeadListener {
     const open = await transport.connects?.(url, connectMs / 2).catch(() => false);
     if (open === false && this.#refuse !== undefined && this.closed === undefined) {
       this.#refuse(this.lost("connect", undefined));
-      this.close("deadline");
+      this.close("unreachable");
     }
   }
 

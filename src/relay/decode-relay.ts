@@ -40,6 +40,7 @@ export class DecodeRelay {
   readonly #silence: Silence;
   #state: State = "holding";
   #committed = false;
+  #begun = false;
   #contentSeen = false;
   #endSeen = false;
   /** The last block that passed without being read. */
@@ -185,31 +186,54 @@ export class DecodeRelay {
   #block(block: Uint8Array): void {
     const { api } = this.#o;
     // A status that was committed without an answer: the first one has to be noticed.
-    if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outline(block))) this.#pass(block);
-    else this.#eachEvent(block);
+    if (!this.#contentSeen || this.#state !== "flowing") {
+      this.#eachEvent(block);
+      return;
+    }
+    const text = outline(block);
+    if (api.suspicious(text)) this.#eachEvent(block);
+    else this.#pass(block, hasData(text));
   }
 
   #eachEvent(block: Uint8Array): void {
+    if (!this.#begun) {
+      this.#begun = true;
+      // A byte order mark is none where something else has gone out before: it would make the first event unreadable.
+      if (block[0] === 0xef && block[1] === 0xbb && block[2] === 0xbf) block = block.subarray(3);
+    }
     const { api } = this.#o;
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
     const spans = eventSpans(block);
     const outlineOf = eventOutlines(block, spans.length);
     let passing = 0;
+    let passesData = false;
     for (const { start, end } of spans) {
-      if (this.#contentSeen && this.#state === "flowing" && !api.suspicious(outlineOf(start, end))) continue;
-      if (passing < start) this.#pass(block.subarray(passing, start));
+      if (this.#contentSeen && this.#state === "flowing") {
+        const text = outlineOf(start, end);
+        if (!api.suspicious(text)) {
+          passesData ||= hasData(text);
+          continue;
+        }
+      }
+      if (passing < start) this.#pass(block.subarray(passing, start), passesData);
       passing = end;
+      passesData = false;
       this.#event(start === 0 && end === block.length ? block : block.subarray(start, end));
       if ((this.#state as State) === "over") return;
     }
-    if (passing < block.length) this.#pass(passing === 0 ? block : block.subarray(passing));
+    if (passing < block.length) this.#pass(passing === 0 ? block : block.subarray(passing), passesData);
     if (this.#state === "holding" && !this.#awaitingTail() && this.#held.full) this.#commitNow();
   }
 
-  /** Events without marks, while the stream flows: what they mean is known, and only the editor has business with their data. */
-  #pass(block: Uint8Array): void {
-    this.#silence.broken();
-    this.#unread = block;
+  /**
+   * Events without marks, while the stream flows: what they mean is known, and only the editor has business with their data. What has none
+   * (blank lines, a bare `event` or `id`) is somebody's heartbeat and no event.
+   */
+  #pass(block: Uint8Array, hasData: boolean): void {
+    if (hasData) {
+      this.#silence.broken();
+      this.#unread = block;
+    } else this.#silence.goesOn();
     if (this.#o.editor?.everyEvent !== true) {
       this.#out.push(block);
       return;
@@ -301,7 +325,9 @@ export class DecodeRelay {
       return;
     }
     const lostOnly = kind === "reset" || kind === "cut" || kind === "refused" || kind === "connect";
-    if (lostOnly && this.#contentSeen && this.#o.lateFailure === "definitive") {
+    // What was asked of prefill, and has not come, no answer can do without.
+    const needed = this.#o.editor?.needsTail === true;
+    if (lostOnly && this.#contentSeen && this.#o.lateFailure === "definitive" && !needed) {
       this.#o.observer.lateFailure(kind, "streaming", true);
       this.#afterSettling();
       return;
@@ -425,6 +451,11 @@ export class DecodeRelay {
     this.#settleWait.stop();
     this.#unsubscribe?.();
   }
+}
+
+/** Whether one of its lines is a `data` field with something in it; nearly every text begins with one. */
+function hasData(text: string): boolean {
+  return text.startsWith("data:") || text.includes("\ndata:") || text.includes("\rdata:");
 }
 
 /** Any event in the middle of an answer. */

@@ -24,11 +24,17 @@ export interface EventEditor {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
+function dataAt(text: string): number {
+  if (text.startsWith("data:")) return 0;
+  return Math.max(0, text.search(/[\r\n]data:/));
+}
+
 /** The event's bytes with other data; every other line, and the bytes of the data line around it, stay. */
 export function withData(event: SeenEvent, data: string): Uint8Array {
   const text = decoder.decode(event.bytes);
   const old = event.parsed.data ?? "";
-  const at = text.indexOf(old);
+  // Behind its field's name: an `id` may hold the same.
+  const at = text.indexOf(old, dataAt(text));
   if (at >= 0 && old !== "") return encoder.encode(text.slice(0, at) + data + text.slice(at + old.length));
   // Data over several lines: kept lines first, then the new data as one line. A line end in JSON is white space between its tokens.
   const kept = text.split(/\r\n|\r|\n/).filter((line) => line !== "" && !line.startsWith("data"));

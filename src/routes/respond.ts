@@ -8,6 +8,8 @@ import { KeepAliveSource, within } from "./keep-alive.ts";
 
 const encoder = new TextEncoder();
 const buffered = new AnswerHeaders({ "content-type": "application/json" });
+/** An answer of which nothing is known yet. */
+const NONE: Pick<Answer, "headers"> = { headers: [] };
 const streamed = new AnswerHeaders({
   "content-type": "text/event-stream; charset=utf-8",
   // Keep proxies between here and the client from collecting the stream (contract section 7).
@@ -23,10 +25,8 @@ export async function respondInTime(call: Call, pending: Promise<Answer>, deps: 
   if (early !== undefined) return toResponse(call, early, deps);
   call.record.status = 200;
   const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
-  return new Response(
-    deps.clientStream(source, () => call.leave()),
-    { headers: streamed.of(call.record) },
-  );
+  const body = deps.clientStream(source, () => call.leave());
+  return new Response(body, { headers: headersOf(call, NONE, streamed, deps) });
 }
 
 export function toResponse(call: Call, answer: Answer, deps: RouteDeps): Response {
@@ -46,11 +46,11 @@ export function toResponse(call: Call, answer: Answer, deps: RouteDeps): Respons
 }
 
 /** For the next `Response` only. */
-function headersOf(call: Call, answer: Answer, kind: AnswerHeaders, deps: RouteDeps): Headers {
+function headersOf(call: Call, answer: Pick<Answer, "headers">, kind: AnswerHeaders, deps: RouteDeps): Headers {
   const { record, limits } = call;
   const common = kind.of(record);
   // Only for those who ask: contract section 7 lists what a client gets unasked.
-  const timed = call.wantsTiming && answer.kind === "buffered";
+  const timed = call.wantsTiming && kind === buffered;
   if (answer.headers.length === 0 && limits.length === 0 && !timed) return common;
   const headers = new Headers(common);
   const { clock, telemetry } = deps.services;

@@ -31,7 +31,12 @@ export function jsonOf(event: StreamEvent): unknown {
 
 /** Does this member hold anything? null, "", [], {} and what consists of such do not; that is how engines fill a chunk without an answer. */
 export function holds(value: unknown): boolean {
-  if (typeof value === "string") return value !== "";
-  if (typeof value !== "object" || value === null) return value !== undefined && value !== null && value !== false;
-  return Array.isArray(value) ? value.some(holds) : Object.values(value).some(holds);
+  // Not by recursion: an engine may nest as deep as it likes.
+  const within = [value];
+  for (let one = within.pop(); within.length > 0 || one !== undefined; one = within.pop()) {
+    if (typeof one === "object" && one !== null) {
+      for (const item of Array.isArray(one) ? one : Object.values(one)) if (item !== undefined) within.push(item);
+    } else if (one !== "" && one !== null && one !== false && one !== undefined) return true;
+  }
+  return false;
 }
