@@ -4,6 +4,26 @@ import { errorOf, handRouter, KV, nixlAnswer, PREFILLED, settled, textOf } from 
 
 const ANSWER = [ROLE, say("hi"), finish(), DONE];
 
+test("the status of decode's error is not kept back for a body that does not end", async () => {
+  const { at, ask, clock, blamed } = handRouter({ engine: "sglang" }, { retries: { maxRetries: 0 } });
+  const { response } = ask();
+  await settled();
+  at("d1").head({ "content-length": "100", "content-type": "application/json" }, 503).push('{"error":');
+  await settled();
+  await clock.advance(2_000);
+  expect(await errorOf(response)).toMatchObject({ status: 503, router: "decode_failed" });
+  expect([blamed("p1"), blamed("d1")]).toEqual([0, 0]);
+});
+
+test("a prefill worker that cannot be reached is blamed where only a bare connection tells", async () => {
+  const { ask, clock, transport, blamed } = handRouter({ engine: "sglang" }, { retries: { maxRetries: 0 } });
+  transport.connects = async (url) => !url.includes("p1");
+  const { response } = ask();
+  await clock.advance(2_500);
+  expect(await errorOf(response)).toMatchObject({ router: "prefill_unreachable" });
+  expect([blamed("p1"), blamed("d1")]).toEqual([1, 0]);
+});
+
 describe("both legs at once (SGLang)", () => {
   test("both are sent in the same tick, with the same room and request id", async () => {
     const { transport, at, ask, sent } = handRouter();
@@ -186,6 +206,24 @@ describe("a client that leaves (SGLang)", () => {
     await clock.advance(1);
     expect([at("p1").closed, at("d1").closed]).toEqual([true, true]);
     expect(load()).toBe(0);
+  });
+
+  test.each([
+    ["refused the connection", "refuse"],
+    ["reset it", "reset"],
+  ] as const)("deferred: a decode that %s does not abort prefill's transfer", async (_, how) => {
+    const { at, ask, clock } = handRouter(
+      { engine: "sglang", cancel: "deferred" },
+      { timeouts: { tailMs: 3_000 }, retries: { maxRetries: 0 } },
+    );
+    const { response } = ask();
+    await settled();
+    at("d1")[how]();
+    expect((await response).status).toBe(502);
+    await clock.advance(2_999);
+    expect(at("p1").closed).toBe(false);
+    await clock.advance(1);
+    expect(at("p1").closed).toBe(true);
   });
 
   test("deferred: the error goes out at once all the same", async () => {

@@ -29,6 +29,8 @@ test.each([
   ["half an object", '{"choices":[', {}],
   ["an object with a hole", '{"choices":[}', {}],
   ["a page", "<html></html>", { "content-length": "13" }],
+  ["nonsense of a known length", "{oops}", { "content-length": "6" }],
+  ["an object and something behind it", "{} trailing }", { "content-length": "13" }],
 ])("%s is no answer", (_, text, headers) => {
   expect(failureOf(text, headers)).toMatchObject({ status: 502, message: "The decode worker's answer is not JSON" });
 });

@@ -206,6 +206,11 @@ describe("a good answer", () => {
   });
 });
 
+test("input logprobs that were asked for may not be missing because there were too many of them", () => {
+  const cut = answer('{"choices":[{"message":{}}],"input_token_logprobs":[[', { truncated: true });
+  expect(judgeTail("chat", cut, () => undefined).error).toMatchObject({ code: "prefill_failed", kind: "content" });
+});
+
 describe("an answer of which only the front was kept", () => {
   const front = (text: string) => answer(text, { truncated: true });
 

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { mergeBuffered } from "../../src/fanout/merge-buffered.ts";
 
+test.each(["{}", '{"choices":[]}'])("a part without a choice is no answer: %s", (body) => {
+  const good = '{"choices":[{"index":0,"text":"a"}]}';
+  expect(() => mergeBuffered("completions", [good, body], 2)).toThrow(
+    expect.objectContaining({ code: "decode_failed", status: 502 }),
+  );
+});
+
 describe("whole answers as one answer", () => {
   test("is the first part's, with all choices under their index, byte for byte else", () => {
     const a =

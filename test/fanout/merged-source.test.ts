@@ -48,6 +48,22 @@ describe("streams of parts as one stream", () => {
     expect(ends[0]!.failure).toBeUndefined();
   });
 
+  test("an end mark with blanks around it ends nothing but its part", async () => {
+    const a = new HandMade(chunk("a", "x"), "data: [DONE] \n\n", undefined);
+    const b = new HandMade(chunk("a", "y"), DONE, undefined);
+    expect(await text(merge([a, b]).source)).toBe(
+      `${chunk("a", "x")}${chunk("a", "y").replace('"index":0', '"index":1')}${DONE}`,
+    );
+  });
+
+  test("a choice of more members than a client may send passes like any other", async () => {
+    const many = Array.from({ length: 70_000 }, (_, n) => `"m${n}":1`).join();
+    const large = `data: {"id":"a","choices":[{"index":0,${many}}]}\n\n`;
+    const a = new HandMade(large, DONE, undefined);
+    const b = new HandMade(chunk("a", "y"), DONE, undefined);
+    expect(await text(merge([a, b]).source)).toContain('"m69999":1');
+  });
+
   test("without usage events there is none; comments and unknown members pass", async () => {
     const a = new HandMade(`: alive\n\n${chunk("a", "x", ',"x_id":9223372036854775807')}`, DONE, undefined);
     const b = new HandMade(

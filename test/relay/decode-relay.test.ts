@@ -228,6 +228,25 @@ describe("a failure of decode after the commit", () => {
   });
 });
 
+test("a byte order mark does not go out: behind a comment it would be part of the first event", async () => {
+  const { engine, task, drain } = await relayed();
+  settlePrefill(task);
+  engine.push(`\ufeff${ANSWER}`).end();
+  expect(await drain()).toBe(ANSWER);
+});
+
+test("an event nested without end is no failure of the router's", async () => {
+  const { engine, task, drain, told } = await relayed();
+  settlePrefill(task);
+  const deep = `data: {"choices":[{"index":0,"delta":{"x":${"[".repeat(50_000)}${"]".repeat(50_000)}}}]}\n\n`;
+  engine
+    .push(ROLE + deep.slice(0, 20))
+    .push(deep.slice(20) + say("a") + finish() + DONE)
+    .end();
+  expect((await drain()).endsWith(DONE)).toBe(true);
+  expect(told.at(-1)).toBe("ended");
+});
+
 describe("silence", () => {
   test("longer than idleMs is decode_timeout", async () => {
     const { engine, read, drain, clock, told } = await relayed();
@@ -262,6 +281,22 @@ describe("silence", () => {
     expect(got.slice(0, 3)).toEqual([": ping\n\n", ": ping\n\n", ": ping\n\n"]);
     expect(got[3]).toContain("decode_timeout");
   });
+
+  test.each(["\n\n", "\r\n\r\n", "event: ping\n\n", "id: 1\n\n", "data\n\n"])(
+    "a heartbeat that says nothing does not break it either: %j",
+    async (beat) => {
+      const { engine, read, drain, clock } = await relayed();
+      engine.push(say("one"));
+      await read();
+      const rest = drain();
+      for (let beats = 0; beats < 4; beats++) {
+        await clock.advance(240);
+        engine.push(beat);
+      }
+      await clock.advance(60);
+      expect(await rest).toContain("decode_timeout");
+    },
+  );
 
   test("an event does break it", async () => {
     const { engine, read, clock } = await relayed();

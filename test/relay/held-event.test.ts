@@ -15,6 +15,10 @@ test("only the data changes: field order, line ends, names and blanks stay", () 
   );
 });
 
+test("what stands before the data and is the same text stays", () => {
+  expect(edited('id: {"a":1}\ndata: {"a":1}\n\n', '{"a":2}')).toBe('id: {"a":1}\ndata: {"a":2}\n\n');
+});
+
 test("data over several lines becomes one line, which readers take for the same", () => {
   const text = edited('event: x\ndata: {"a":\ndata: 1}\n\n', '{"a":\n2}');
   expect(parseEvent(new TextEncoder().encode(text))).toMatchObject({ type: "x" });

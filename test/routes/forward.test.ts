@@ -30,6 +30,18 @@ describe("routes that one worker answers alone", () => {
     expect({ load: load(), active: router.active() }).toEqual({ load: 0, active: 0 });
   });
 
+  test.each([
+    ["bytes", "application/octet-stream", "\xff\xfe"],
+    ["a page of a proxy's", "text/html", "<html>log in</html>"],
+    ["nothing", "text/plain", ""],
+  ])("an answer that is no JSON is none: %s", async (_, type, text) => {
+    const { at, embed } = aggregated({ retries: { maxRetries: 0 } });
+    const { response } = embed();
+    await settled();
+    at("w1").whole(text, 200, { "content-type": type });
+    expect(await errorOf(response)).toMatchObject({ status: 502, router: "decode_failed" });
+  });
+
   test("without such a worker are 404", async () => {
     const { ask } = handRouter();
     expect(await errorOf(ask({}, { ...EMBED, body: '{"model":"m","input":"x"}' }).response)).toMatchObject({
