@@ -465,6 +465,19 @@ describe("keepAliveMs: SSE comments while waiting for the first token", () => {
     expect(all.replace(/^(?::[^\n]*\n\n)+/, "")).toBe([say("a"), finish(), DONE].join(""));
   });
 
+  test("after the first comment nothing is tried again, also where the pause before a retry had begun", async () => {
+    const { at, ask, clock, sent } = handRouter({ engine: "sglang" }, { ...config, retries: { backoffMs: 5_000, maxBackoffMs: 5_000 } });
+    const { response } = ask();
+    await settled();
+    at("d1").refuse();
+    await settled();
+    await clock.advance(100);
+    const text = (await response).text();
+    await clock.advance(30_000);
+    expect(await text).toContain('"code":"decode_unreachable"');
+    expect(sent()).toEqual(["p1", "d1"]);
+  });
+
   test("buffered answers have none", async () => {
     const { at, ask, clock } = handRouter(VLLM, config);
     const { response } = ask({ stream: false });
