@@ -65,7 +65,10 @@ export class FleetControl {
       options.resolveHost === undefined
         ? undefined
         : new DnsWorkers(fleet, options.resolveHost, clock, {
-            onJoin: (worker) => log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin }),
+            onJoin: (worker) => {
+              log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin });
+              this.#shared?.joined(worker);
+            },
             onLeave: (worker) => log.event("info", "worker_left", { worker: worker.name, origin: worker.origin }),
             onLookup: (host, ok, reason) =>
               log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
@@ -190,13 +193,18 @@ export class FleetControl {
   }
 
   /** An operator has done it at another router. Throws a `JoinError` where it cannot be done here. */
-  #obey(pool: Pool, { worker: name, what, role, settings }: Mark): void {
+  #obey(pool: Pool, { worker: name, url, what, role, settings }: Mark): void {
     const { fleet, telemetry } = this.#targets.services;
-    const worker = fleet.worker(name);
-    const here = worker !== undefined && worker.model === pool.model && worker.pool === pool.name;
-    if (what === "drain" && here && !worker.draining) this.#drain(worker);
-    if (what === "leave" && here) this.#leave(worker);
+    const members = [...pool.prefill, ...pool.decode, ...pool.workers];
+    const worker = members.find((member) => (url === undefined ? member.name === name : member.url === url));
+    if (what === "drain" && worker?.draining === false) this.#drain(worker);
+    if (what === "leave" && worker !== undefined) this.#leave(worker);
     if (what !== "join" || role === undefined || settings === undefined || settings.url.startsWith(DNS_PREFIX)) return;
+    if (worker !== undefined) {
+      // Deleted and joined again elsewhere, which is how a drained worker is brought back.
+      worker.draining = false;
+      return;
+    }
     const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name } });
     telemetry.log.event("info", "worker_joined", { worker: joined.name, origin: joined.origin });
   }

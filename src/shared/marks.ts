@@ -6,8 +6,10 @@ const ROLES = ["prefill", "decode", "aggregated"] as const;
 
 /** What an operator has done to one worker through one router's admin routes; the latest stands. */
 export interface Mark {
-  /** Name of the worker. */
+  /** Name of the worker, by the marking router: where names are given to what DNS lists, another router may call another one so. */
   worker: string;
+  /** Its address, which says which one is meant. */
+  url?: string | undefined;
   /** Milliseconds since 1970 by the marking router's clock, and later than anything that router had seen. */
   at: number;
   what: "drain" | "leave" | "join";
@@ -23,6 +25,7 @@ const MOST_MARKS = 512;
 const schema = v.array(
   v.object({
     worker: v.pipe(v.string(), v.minLength(1), v.maxLength(200)),
+    url: v.optional(v.pipe(v.string(), v.maxLength(2_048))),
     at: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
     what: v.picklist(["drain", "leave", "join"]),
     role: v.optional(v.picklist(ROLES)),
@@ -49,10 +52,21 @@ export class Marks {
   /** True when it is news: then it is to be acted on. */
   take(mark: Mark): boolean {
     this.#clock = Math.max(this.#clock, mark.at);
-    const known = this.#latest.get(mark.worker);
+    const known = this.#latest.get(markKey(mark));
     if (known !== undefined && known.at >= mark.at) return false;
-    this.#latest.set(mark.worker, mark);
+    this.#latest.set(markKey(mark), mark);
     return true;
+  }
+
+  /** It could not be acted on: it is news again when it comes again. */
+  forget(mark: Mark): void {
+    if (this.#latest.get(markKey(mark)) === mark) this.#latest.delete(markKey(mark));
+  }
+
+  /** The latest one of the last day about the worker at this address. */
+  about(url: string, wallNow: number): Mark | undefined {
+    const mark = this.#latest.get(url);
+    return mark !== undefined && mark.at >= wallNow - MARK_MS ? mark : undefined;
   }
 
   /** Those of the last day, the latest first. */
@@ -60,6 +74,11 @@ export class Marks {
     for (const [name, { at }] of this.#latest) if (at < wallNow - MARK_MS) this.#latest.delete(name);
     return [...this.#latest.values()].sort((a, b) => b.at - a.at).slice(0, MOST_MARKS);
   }
+}
+
+/** What a mark is about. Routers of an earlier version say no address. */
+export function markKey({ worker, url }: Mark): string {
+  return url ?? worker;
 }
 
 /** A worker's settings as another router's configuration could have them; no key, and no name of one. */

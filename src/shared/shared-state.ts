@@ -79,11 +79,11 @@ export class SharedState {
   }
 
   /** Tells the others what an operator has done to a worker through this router. */
-  mark(worker: Worker, mark: Omit<Mark, "at" | "worker">): void {
+  mark(worker: Worker, mark: Omit<Mark, "at" | "worker" | "url">): void {
     const pool = this.#o.fleet.model(worker.model)?.pools.find(({ name }) => name === worker.pool);
     if (pool === undefined) return;
     const topic = this.#topic(pool, this.#o.clock.now());
-    topic.own(topic.marks.make({ ...mark, worker: worker.name }, this.#o.wallNow()));
+    topic.own(topic.marks.make({ ...mark, worker: worker.name, url: worker.url }, this.#o.wallNow()));
     topic.marksDue = true;
     topic.nextAt = Math.min(topic.nextAt, (topic.endedAt ?? Number.NEGATIVE_INFINITY) + BUSY_MS);
   }
@@ -154,7 +154,9 @@ export class SharedState {
     } else if (key.startsWith(MARKS) && key !== MARKS + this.#id) {
       const secret = this.#o.secret();
       const plain = secret === undefined ? undefined : await unseal(text, topic.pool.topic, secret);
-      for (const mark of (plain === undefined ? undefined : readMarks(plain)) ?? []) this.#obey(topic, mark);
+      const marks = (plain === undefined ? undefined : readMarks(plain)) ?? [];
+      // In their order: a worker that left may have come back under another address.
+      for (const mark of marks.sort((a, b) => a.at - b.at)) this.#obey(topic, mark);
     }
   }
 
@@ -163,8 +165,16 @@ export class SharedState {
     try {
       this.#o.act(topic.pool, mark);
     } catch {
-      // A name or an address that is taken here: this router's own configuration comes first.
+      // A name or an address that is taken here: this router's own configuration comes first. It may be free when the mark comes again.
+      topic.marks.forget(mark);
     }
+  }
+
+  /** A worker is here that was not: what was said of it before holds for it. */
+  joined(worker: Worker): void {
+    const pool = this.#o.fleet.model(worker.model)?.pools.find(({ name }) => name === worker.pool);
+    const mark = pool && this.#topics.get(pool.topic)?.marks.about(worker.url, this.#o.wallNow());
+    if (pool !== undefined && mark !== undefined && mark.what !== "join") this.#o.act(pool, mark);
   }
 
   #lost(topic: Topic, why: string, now: number): void {

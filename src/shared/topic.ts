@@ -2,7 +2,7 @@ import { pullOf } from "../workers/policies/pressure.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { LoadReport } from "./load-report.ts";
-import { type Mark, Marks } from "./marks.ts";
+import { type Mark, Marks, markKey } from "./marks.ts";
 import type { Exchanged } from "./store.ts";
 
 /** A report counts in full for that long (one exchange late), then less and less, and after ten seconds not at all. */
@@ -90,12 +90,12 @@ export class Topic {
   }
 
   own(mark: Mark): void {
-    this.#own.set(mark.worker, mark);
+    this.#own.set(markKey(mark), mark);
   }
 
   /** Marks made here that no other router has overruled. */
   ownMarks(wallNow: number): Mark[] {
-    return this.marks.list(wallNow).filter((mark) => this.#own.get(mark.worker) === mark);
+    return this.marks.list(wallNow).filter((mark) => this.#own.get(markKey(mark)) === mark);
   }
 
   names(): ReadonlySet<string> {

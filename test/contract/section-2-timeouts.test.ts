@@ -466,7 +466,10 @@ describe("keepAliveMs: SSE comments while waiting for the first token", () => {
   });
 
   test("after the first comment nothing is tried again, also where the pause before a retry had begun", async () => {
-    const { at, ask, clock, sent } = handRouter({ engine: "sglang" }, { ...config, retries: { backoffMs: 5_000, maxBackoffMs: 5_000 } });
+    const { at, ask, clock, sent } = handRouter(
+      { engine: "sglang" },
+      { ...config, retries: { backoffMs: 5_000, maxBackoffMs: 5_000 } },
+    );
     const { response } = ask();
     await settled();
     at("d1").refuse();

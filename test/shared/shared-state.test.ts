@@ -71,6 +71,41 @@ describe("what routers tell each other", () => {
     for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
   });
 
+  test("a worker that is deleted and joined again is followed: under another address, and out of its drain", async () => {
+    const { world, all } = routers(2);
+    await pass(world, all, 500);
+    const body = { model_id: "m", pool: "us-east", worker_type: "decode", name: "new" };
+    await call(all[0]!, "POST", "/workers", { ...body, url: "http://one.us-east:1" });
+    await pass(world, all, 3_500);
+    expect(worker(all[1]!, "new").url).toBe("http://one.us-east:1");
+    await call(all[0]!, "DELETE", "/workers/new");
+    await call(all[0]!, "POST", "/workers", { ...body, url: "http://two.us-east:1" });
+    await pass(world, all, 3_500);
+    expect(worker(all[1]!, "new").url).toBe("http://two.us-east:1");
+    await call(all[0]!, "POST", "/workers/d2-us-east/drain");
+    await pass(world, all, 3_500);
+    expect(worker(all[1]!, "d2-us-east").draining).toBeTrue();
+    await call(all[0]!, "DELETE", "/workers/d2-us-east");
+    await call(all[0]!, "POST", "/workers", { ...body, name: "d2-us-east", url: "http://decode-2.us-east:1" });
+    await pass(world, all, 3_500);
+    for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
+  });
+
+  test("a mark means the worker at its address, whatever another router calls it", async () => {
+    const { world, all } = routers(2);
+    await pass(world, all, 500);
+    const body = { model_id: "m", pool: "us-east", worker_type: "decode", api_key: "k" };
+    // With keys of their own, so that neither is told to the other router: names are given twice, as by DNS.
+    await call(all[0]!, "POST", "/workers", { ...body, name: "pod-1", url: "http://x.us-east:1" });
+    await call(all[0]!, "POST", "/workers", { ...body, name: "pod-2", url: "http://y.us-east:1" });
+    await call(all[1]!, "POST", "/workers", { ...body, name: "pod-1", url: "http://y.us-east:1" });
+    await call(all[1]!, "POST", "/workers", { ...body, name: "pod-2", url: "http://x.us-east:1" });
+    await call(all[0]!, "POST", "/workers/pod-1/drain");
+    await call(all[0]!, "DELETE", "/workers/pod-2");
+    await pass(world, all, 3_500);
+    expect([worker(all[1]!, "pod-2").draining, worker(all[1]!, "pod-1")]).toEqual([true, undefined!]);
+  });
+
   test("what others have in hand is added to one's own, fades when it is not renewed, and is gone after ten seconds", async () => {
     const { world, links, all } = routers(3);
     const there = worker(all[0]!, "d1-eu-west");
@@ -290,6 +325,17 @@ describe("what stands in the store is not trusted", () => {
       expect(lines.filter((line) => line.includes('"event":"store"')).length).toBe(1);
     }
   });
+});
+
+test("marks: one that could not be acted on is news again; what is said of an address holds for a day", () => {
+  const marks = new Marks();
+  const mark = marks.make({ worker: "a", url: "http://a:1", what: "drain" }, 1_000);
+  expect(marks.take(mark)).toBeFalse();
+  expect(marks.about("http://a:1", 1_000)).toBe(mark);
+  expect(marks.about("http://a:1", 90_000_000)).toBeUndefined();
+  marks.forget(mark);
+  expect(marks.about("http://a:1", 1_000)).toBeUndefined();
+  expect(marks.take(mark)).toBeTrue();
 });
 
 test("marks: whatever the order in which records come in, all routers end with the same", () => {
