@@ -72,7 +72,8 @@ export class DnsWorkers {
     const before = this.#entries;
     this.#entries = new Map();
     for (const { model, pool, role, worker } of namedWorkers(config)) {
-      const key = JSON.stringify([model, pool, role, worker.name, worker.url]);
+      // Not by name: that may be its place in a list, from which another one is taken out.
+      const key = JSON.stringify([model, pool, role, worker.url]);
       const known = before.get(key);
       const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
       const entry: Entry = known ?? {
@@ -91,7 +92,11 @@ export class DnsWorkers {
       entry.config = worker;
       entry.apiKey = apiKey;
       for (const [url, member] of entry.members) {
-        if (this.#fleet.worker(member.name) !== member) continue;
+        if (this.#fleet.worker(member.name) !== member) {
+          // Its pool has become another one: who is there is asked now.
+          entry.nextAt = -Infinity;
+          continue;
+        }
         this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
       }
       this.#entries.set(key, entry);

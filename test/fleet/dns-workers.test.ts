@@ -190,6 +190,17 @@ describe("a worker whose address is a name", () => {
     expect(await refresh(["10.0.0.1"])).toEqual(["worker-1"]);
   });
 
+  test("an entry that a reload calls otherwise keeps its members, also while they are busy", async () => {
+    const { refresh, router, fleet } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    const lease = acquire(fleet.worker("pod-1")!, 1, 0);
+    const renamed = parseConfig(JSON.stringify(dnsConfig({ name: "other" })));
+    router.control.reload(renamed, { workerKeys: new Map(), clientKeys: [] });
+    expect(await refresh(["10.0.0.1", "10.0.0.2", "10.0.0.3"])).toEqual(["pod-1", "pod-2", "other-1"]);
+    expect(fleet.worker("pod-1")!.draining).toBe(false);
+    lease.release();
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {

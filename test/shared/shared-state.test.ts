@@ -91,6 +91,29 @@ describe("what routers tell each other", () => {
     for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
   });
 
+  test("a mark that is read before a pod is there holds for it when it comes", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const pods = { name: "us-east", engine: "openai", workers: [{ name: "pod", url: "dns+http://pods:80" }] };
+    const config = { models: [{ id: "m", pools: [pods] }], regions: undefined };
+    const found = Promise.withResolvers<string[]>();
+    const first = world.router(config, {
+      store: new Link(store, world.clock),
+      resolveHost: async () => ["10.0.0.1", "10.0.0.2"],
+    });
+    const second = world.router(config, { store: new Link(store, world.clock), resolveHost: () => found.promise });
+    await pass(world, [first, second], 1_000);
+    await call(first, "POST", "/workers/pod-1/drain");
+    await pass(world, [first, second], 3_500);
+    expect(second.services.fleet.workers()).toEqual([]);
+    found.resolve(["10.0.0.1", "10.0.0.2"]);
+    await pass(world, [first, second], 1_000);
+    expect(second.services.fleet.workers().map(({ url, draining }) => [url, draining])).toEqual([
+      ["http://10.0.0.1", true],
+      ["http://10.0.0.2", false],
+    ]);
+  });
+
   test("a mark means the worker at its address, whatever another router calls it", async () => {
     const { world, all } = routers(2);
     await pass(world, all, 500);
