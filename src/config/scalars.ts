@@ -71,6 +71,9 @@ function urlProblem(input: string, schemes: readonly string[]): string | undefin
   if (url === null || url.host === "") return show(input);
   // The text is not shown below: it may hold a password.
   if (url.password !== "") return "one with a password in it (name an environment variable instead)";
+  if (url.username !== "" && url.protocol.startsWith("http")) return "one with a user in it";
+  if (url.protocol.startsWith("http") && (url.search !== "" || url.hash !== ""))
+    return "one with a query or a fragment";
   if (!schemes.includes(url.protocol.slice(0, -1))) return `the scheme "${url.protocol.slice(0, -1)}"`;
   return undefined;
 }

@@ -145,8 +145,17 @@ export const geoHeader = v.pipe(
   v.toLowerCase(),
 );
 
+/** A url that is none has been told of already. */
+function namesDatabase(url: string): boolean {
+  const path = URL.parse(url)?.pathname ?? "";
+  return /^\/?\d*$/.test(path);
+}
+
 export const store = mapping({
-  url: serviceUrl(["redis", "rediss"], "redis://127.0.0.1:6379"),
+  url: v.pipe(
+    serviceUrl(["redis", "rediss"], "redis://127.0.0.1:6379"),
+    v.check(namesDatabase, wanted("no path, or the number of a database")),
+  ),
   passwordEnv: v.optional(envName),
 });
 

@@ -13,6 +13,13 @@ interface LambdaRuntime {
 
 declare const awslambda: LambdaRuntime;
 
+/** After the answer, for probes that are under way and for spans, which the frozen environment would keep. */
+const AFTERWARDS_MS = 500;
+
+function soon(work: Promise<unknown>): Promise<unknown> {
+  return Promise.race([work, new Promise((resolve) => setTimeout(resolve, AFTERWARDS_MS))]);
+}
+
 /**
  * The handler of a function URL with invoke mode `RESPONSE_STREAM`. There is no `waitUntil`: the environment is frozen when the handler
  * has returned, so it returns when the drains of its request have ended (`timeouts.tailMs` bounds them; the function's own time limit
@@ -23,9 +30,13 @@ export function createLambdaHandler(options: RouterOptions): LambdaHandler & { r
   const drains = new PromiseSet();
   const router = createRouter({ sink: console.log, ...options, background: drains });
   const respond = streamHandle(router.app) as unknown as LambdaHandler;
+  // Here, and not among the drains: a worker that hangs would keep the environment for nothing.
+  router.tendsWithRequests = false;
   const handler = awslambda.streamifyResponse(async function handle(event, responseStream, context) {
+    const tending = router.control.tend();
     await respond(event, responseStream, context);
     await drains.idle();
+    await soon(Promise.all([tending, router.telemetry.flush()]));
   });
   return Object.assign(handler, { router });
 }

@@ -30,6 +30,8 @@ class RedisStore implements SharedStore {
   readonly #url: string;
   readonly #password: string | undefined;
   #client: Promise<Client> | undefined;
+  /** What the connection has last failed with. */
+  #trouble: string | undefined;
   #sha = "";
 
   constructor(url: string, password: string | undefined) {
@@ -69,7 +71,7 @@ class RedisStore implements SharedStore {
     this.#client ??= this.#open();
     const client = await this.#client;
     if (client.isReady) return client;
-    throw new Error("The store is not connected");
+    throw new Error(this.#trouble ?? "The store is not connected");
   }
 
   async #open(): Promise<Client> {
@@ -83,7 +85,12 @@ class RedisStore implements SharedStore {
       socket: { connectTimeout: CONNECT_MS, socketTimeout: 4 * COMMAND_MS, reconnectStrategy: () => RECONNECT_MS },
     });
     // Without a listener an error would end the process; who needs to know hears it from the exchange.
-    client.on("error", nobody);
+    client.on("error", (error: unknown) => {
+      this.#trouble = error instanceof Error && error.message !== "" ? error.message : undefined;
+    });
+    client.on("ready", () => {
+      this.#trouble = undefined;
+    });
     // It goes on trying by itself; the first exchange waits for the first connection, if it comes in time.
     await within(CONNECT_MS, client.connect()).catch(nobody);
     return client;

@@ -195,6 +195,9 @@ export const BAD: readonly (readonly [what: string, change: Change, field: strin
   ["a store of another kind", set("store", { url: "http://h" }), "store.url", '"http"'],
   ["a password in the store's URL", set("store", { url: "redis://:pw@h" }), "store.url", "password"],
   ["a relative collector", set("telemetry", { otlpUrl: "/v1" }), "telemetry.otlpUrl", "/v1"],
+  ["a collector with a query", set("telemetry", { otlpUrl: "http://c/?a=1" }), "telemetry.otlpUrl", "query"],
+  ["a collector with a user", set("telemetry", { otlpUrl: "http://me@c/" }), "telemetry.otlpUrl", "user"],
+  ["a store whose path is no database", set("store", { url: "redis://h/abc" }), "store.url", "database"],
   ["no such level", set("log", { level: "warning" }), "log.level", "warn"],
 ];
 

@@ -40,7 +40,8 @@ export class LeastPressure {
     while (left > 0) {
       const worker = candidates[index]!;
       const value = pressure(worker, tokens);
-      if (value < least || (value === least && worker.lastChoice < best!.lastChoice)) {
+      // The first one whatever it is: by a weight that is next to nothing any pressure is infinite.
+      if (best === undefined || value < least || (value === least && worker.lastChoice < best.lastChoice)) {
         best = worker;
         least = value;
       }
