@@ -103,3 +103,13 @@ describe("any policy", () => {
     expect(peak).toBeLessThanOrEqual(6);
   });
 });
+
+test.each(POLICY_NAMES)("%s finds somebody however small the weights are", (policy) => {
+  const workers = makeWorkers(2);
+  for (const worker of workers) {
+    worker.weight = 1e-310;
+    worker.load.requests = 1;
+  }
+  const made = createPolicy(policy, { random: seeded(1), now: () => 0 });
+  expect(made.choose(workers, makeInput())).toBeDefined();
+});
