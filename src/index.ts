@@ -5,6 +5,7 @@ export { createRouter, type PrefillRouter, type RouterOptions } from "./create-r
 export { type ErrorCode, Failure, type Stage } from "./errors/failure.ts";
 export type { Pieces } from "./json/pieces.ts";
 export type { AnswerHead, AnswerHeaders, Exchange, HeadListener } from "./legs/exchange.ts";
+export type { SharedHeaders } from "./legs/shared-headers.ts";
 export type { SendRequest, Transport, TransportRequest } from "./legs/transport.ts";
 export { MemoryStore } from "./shared/memory-store.ts";
 export type { Exchanged, InRecord, OpenStore, OutRecord, SharedStore } from "./shared/store.ts";

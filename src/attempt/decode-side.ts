@@ -165,7 +165,7 @@ export class DecodeSide {
     const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
     const lostOnly =
       failure.kind === "reset" || failure.kind === "cut" || failure.kind === "refused" || failure.kind === "connect";
-    if (lostOnly && services.config.lateFailure === "definitive" && !call.request.wantsInputLogprobs) {
+    if (lostOnly && services.config.lateFailure === "definitive") {
       call.record.lateFailure = failure.kind;
       call.record.lateFailureWhen = "streaming";
       services.telemetry.metrics.lateFailure(failure.kind, "streaming");
@@ -188,20 +188,29 @@ export class DecodeSide {
     call.record.decodeHeadersAt = services.clock.now();
     if (head.status >= 200 && head.status < 300) return head;
     try {
-      throw statusFailure(head, await wait.wait(this.#errorText(head)));
+      throw statusFailure(head, await wait.wait(this.#errorText()));
     } finally {
       this.#limitMet();
     }
   }
 
-  /** What an engine says of its error. Its status is known, and is not kept back for a body that does not end. */
-  #errorText(head: AnswerHead): Promise<string> {
+  /** What an engine says of its error, as much of it as comes: its status is known, and is not kept back for a body that does not end. */
+  #errorText(): Promise<string> {
     const { clock } = this.#o.services;
-    return new Promise((resolve, reject) => {
-      const stop = clock.after(ERROR_BODY_MS, () => resolve(""));
-      Promise.resolve(this.leg.text(head, ERROR_BODY_BYTES))
-        .then(({ text }) => resolve(text), reject)
-        .finally(stop);
+    const decoder = new TextDecoder();
+    let text = "";
+    return new Promise((resolve) => {
+      const stop = clock.after(ERROR_BODY_MS, () => resolve(text));
+      const end = (): void => {
+        stop();
+        resolve(text);
+      };
+      const take = (chunk: Uint8Array | undefined): void => {
+        if (chunk !== undefined) text += decoder.decode(chunk, { stream: true });
+        if (chunk === undefined || text.length > ERROR_BODY_BYTES) end();
+        else this.leg.pull(take, end);
+      };
+      this.leg.pull(take, end);
     });
   }
 

@@ -82,7 +82,7 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
     return answer;
   } catch (error) {
     const failure = late ? tooLate(config.timeouts.totalMs) : explain(error);
-    const own = leg.closed === undefined || leg.closed === "deadline";
+    const own = !leg.cutHere || leg.closed === "deadline";
     if (own && failure instanceof Failure) blame(worker, failure, clock.now());
     throw failure;
   } finally {
@@ -108,8 +108,10 @@ async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer
     });
   }
   const contentType = head.headers.get("content-type") ?? "application/json";
-  // As text a binary answer would be another one (vLLM's embeddings as bytes), and a page of HTML is none.
-  if (!contentType.includes("json")) throw failed(502, "content", "The worker's answer is not JSON");
+  // As text a binary answer would be another one, and a page of HTML is none. A request may have asked for it: nobody is blamed.
+  if (!contentType.toLowerCase().includes("json")) {
+    throw new Failure("decode_failed", { status: 502, stage: "router", message: "The worker's answer is not JSON" });
+  }
   checkWholeAnswer(head, text, "completions", headers);
   return { text: alias === undefined ? text : underName(text, alias), contentType, headers };
 }

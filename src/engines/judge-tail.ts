@@ -1,4 +1,4 @@
-import type { EngineFault } from "../errors/failure.ts";
+import { type EngineFault, Failure } from "../errors/failure.ts";
 import { JsonError, type JsonObject, scanValue } from "../json/scan.ts";
 import type { PrefillOutput } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
@@ -49,9 +49,9 @@ export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputL
     return text.startsWith("{") && isJson(text) ? { data: {} } : judgeUnreadable(answer, text);
   }
   if (inputLogprobs !== undefined && answer.truncated) {
-    return failed(answer, {
-      message: "Prefill's answer holds the input logprobs, and is longer than limits.tailBytes",
-    });
+    // A limit of ours, and no fault of the worker's: it is neither blamed nor is another one tried.
+    const message = "The input logprobs are longer than the router keeps of prefill's answer (limits.tailBytes)";
+    return { error: new Failure("prefill_failed", { status: 502, stage: "router", message }) };
   }
   const doc = scanAnswer(text);
   if (doc === undefined) return judgeUnreadable(answer, text);

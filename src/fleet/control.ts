@@ -69,6 +69,7 @@ export class FleetControl {
               log.event("info", "worker_joined", { worker: worker.name, origin: worker.origin });
               this.#shared?.joined(worker);
             },
+            onGone: (model, pool, url) => this.#shared?.gone(model, pool, url),
             onLeave: (worker) => log.event("info", "worker_left", { worker: worker.name, origin: worker.origin }),
             onLookup: (host, ok, reason) =>
               log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
@@ -202,7 +203,8 @@ export class FleetControl {
     if (what !== "join" || role === undefined || settings === undefined || settings.url.startsWith(DNS_PREFIX)) return;
     if (worker !== undefined) {
       // Deleted and joined again elsewhere, which is how a drained worker is brought back.
-      worker.draining = false;
+      if (this.#dns === undefined) worker.draining = false;
+      else this.#dns.letBack(worker);
       return;
     }
     const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name } });

@@ -36,6 +36,8 @@ interface Entry {
 }
 
 export interface DnsEvents {
+  /** An address is no longer listed: who comes there next is somebody else. */
+  onGone(model: string, pool: string, url: string): void;
   onJoin(worker: Worker): void;
   onLeave(worker: Worker): void;
   /** A name cannot be looked up (once per outage), or can again. Names no address. */
@@ -134,6 +136,12 @@ export class DnsWorkers {
     this.#drainedByHand.add(worker);
   }
 
+  /** It is wanted again. */
+  letBack(worker: Worker): void {
+    this.#drainedByHand.delete(worker);
+    if (!this.#leaving.has(worker)) worker.draining = false;
+  }
+
   async #look(entry: Entry): Promise<void> {
     this.#lookups += 1;
     const lookup = this.#lookups;
@@ -158,10 +166,16 @@ export class DnsWorkers {
   #follow(entry: Entry, addresses: readonly string[]): void {
     // Sorted, so that numbers do not depend on the order in which a server rotates its records.
     const urls = new Set(addresses.map((address) => memberUrl(entry.config.url, address)).sort());
-    for (const url of entry.dismissed) if (!urls.has(url)) entry.dismissed.delete(url);
+    for (const url of entry.dismissed) {
+      if (urls.has(url)) continue;
+      entry.dismissed.delete(url);
+      this.#events.onGone(entry.model, entry.pool, url);
+    }
     for (const [url, worker] of entry.members) {
-      if (!urls.has(url)) this.#leave(worker);
-      else if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
+      if (!urls.has(url)) {
+        if (!this.#leaving.has(worker)) this.#events.onGone(entry.model, entry.pool, url);
+        this.#leave(worker);
+      } else if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
       // Gone from the fleet without us: its pool was taken away and came back.
       if (this.#fleet.worker(worker.name) !== worker) entry.members.delete(url);
     }

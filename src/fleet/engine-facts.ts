@@ -5,9 +5,9 @@ import type { Ask } from "./ask.ts";
 import { readMooncakeRanks } from "./mooncake-query.ts";
 import { readServerInfo, SERVER_INFO_PATHS, type ServerInfo } from "./server-info.ts";
 
-/** Engines that do not answer are asked again after so long, and twice as long each time, up to the second. */
 /** Two answers, each as long as one may take, and some more. */
 const LOST_MS = 12_000;
+/** Engines that do not answer are asked again after so long, and twice as long each time, up to the second. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 

@@ -253,7 +253,10 @@ export class Leg implements HeadListener {
     if (this.closed !== undefined || this.ended) return;
     this.closed = reason;
     this.#stopConnectWatch?.();
-    this.#refuse?.(this.lost("reset", undefined));
+    const refuse = this.#refuse;
+    this.#accept = undefined;
+    this.#refuse = undefined;
+    refuse?.(this.lost("reset", undefined));
     // What is pending fails with our own closing, which is no news.
     this.#exchange?.close();
     this.#notifyClosed();
@@ -308,8 +311,10 @@ export class Leg implements HeadListener {
     const { transport, url, connectMs } = this.#options;
     const open = await transport.connects?.(url, connectMs / 2).catch(() => false);
     if (open === false && this.#refuse !== undefined && this.closed === undefined) {
-      this.#refuse(this.lost("connect", undefined));
+      const refuse = this.#refuse;
+      this.#refuse = undefined;
       this.close("unreachable");
+      refuse(this.lost("connect", undefined));
     }
   }
 

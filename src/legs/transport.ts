@@ -17,6 +17,7 @@ export interface TransportRequest {
 export interface SendRequest {
   /** Of this leg alone; they go before those of the same name in `shared`. */
   headers: Record<string, string>;
+  /** Of all legs of the request; whoever sends it sends both (`shared.with(headers)`, or `shared.linesBeside(headers)` and `headers`). */
   shared?: SharedHeaders | undefined;
   /** JSON. */
   body: Pieces;

@@ -16,28 +16,38 @@ const FARTHEST_MS = 1_000;
 /** The first answer of all may be a cold engine's. */
 const FARTHEST_AT_FIRST_MS = 250;
 /**
- * What was measured is worth half after so long without a newer answer: a pool that one bad moment has made look far away gets no requests,
- * and so would never be measured again.
+ * Without a newer answer what was measured is believed half as much after so long, and the nearest that was ever seen instead: a pool that a
+ * bad hour has made look far away gets no requests, and so would never be measured again.
  */
 const HALF_LIFE_MS = 120_000;
+/** Fewer answers than these have not shown how near a pool is: they fade to nothing. */
+const TELLING_ANSWERS = 8;
 
 /** A time that is measured again and again. */
 class Measured {
   #ms: number | undefined;
+  #least = Number.POSITIVE_INFINITY;
+  #answers = 0;
   #at = 0;
 
   at(now: number): number | undefined {
-    return this.#ms === undefined ? undefined : this.#ms * 0.5 ** ((now - this.#at) / HALF_LIFE_MS);
+    if (this.#ms === undefined) return undefined;
+    const base = this.#answers < TELLING_ANSWERS ? 0 : this.#least;
+    return base + (this.#ms - base) * 0.5 ** ((now - this.#at) / HALF_LIFE_MS);
   }
 
   sample(ms: number, now: number): void {
     const known = this.at(now);
     // After a long silence it is measured as if for the first time: nobody knows how much of the fading was right.
-    if (known === undefined || now - this.#at > HALF_LIFE_MS) this.#ms = Math.min(ms, FARTHEST_AT_FIRST_MS);
-    else {
+    if (known === undefined || now - this.#at > HALF_LIFE_MS) {
+      this.#ms = Math.min(ms, FARTHEST_AT_FIRST_MS);
+      this.#least = this.#ms;
+    } else {
       const sample = Math.min(ms, FARTHEST_MS);
       this.#ms = known + (sample - known) * (sample < known ? FALL : RISE);
+      this.#least = Math.min(this.#least, ms);
     }
+    this.#answers++;
     this.#at = now;
   }
 }

@@ -325,9 +325,7 @@ export class DecodeRelay {
       return;
     }
     const lostOnly = kind === "reset" || kind === "cut" || kind === "refused" || kind === "connect";
-    // What was asked of prefill, and has not come, no answer can do without.
-    const needed = this.#o.editor?.needsTail === true;
-    if (lostOnly && this.#contentSeen && this.#o.lateFailure === "definitive" && !needed) {
+    if (lostOnly && this.#contentSeen && this.#o.lateFailure === "definitive") {
       this.#o.observer.lateFailure(kind, "streaming", true);
       this.#afterSettling();
       return;

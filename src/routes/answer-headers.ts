@@ -11,7 +11,7 @@ interface Known {
 
 /**
  * Headers of good answers: all that come from one worker have the same but for the request's id and the prefill worker, so they are made
- * once, and a `Response` copies them. Made anew of a record they were one part in thirty of a short request.
+ * once and copied. Made anew of a record they were one part in thirty of a short request.
  */
 export class AnswerHeaders {
   readonly #fixed: Readonly<Record<string, string>>;
@@ -27,7 +27,7 @@ export class AnswerHeaders {
     return this.#known.size;
   }
 
-  /** For the caller's next `Response` only: the next call changes them. */
+  /** The caller's own: there are `Response`s that keep the headers they are given (@hono/node-server's). */
   of(record: RequestRecord): Headers {
     let known = this.#known.get(record.decode);
     if (known === undefined || known.path !== record.path || known.pool !== record.pool) known = this.#learn(record);
@@ -35,7 +35,7 @@ export class AnswerHeaders {
     headers.set("x-request-id", record.id);
     if (record.prefill === "") headers.delete("x-router-prefill");
     else headers.set("x-router-prefill", record.prefill);
-    return headers;
+    return new Headers(headers);
   }
 
   #learn(record: RequestRecord): Known {

@@ -4,6 +4,8 @@ import { type ForwardedAnswer, forwardTo } from "../attempt/forward-attempt.ts";
 import { Tries } from "../attempt/tries.ts";
 import { ownedMembers } from "../engines/owned.ts";
 import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
+import { readString } from "../json/member.ts";
+import type { JsonObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
@@ -63,6 +65,7 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       const text = await readJsonBody(c.req.raw, config.limits.bodyBytes, clock, config.timeouts.totalMs);
       record.bytesIn = text.length;
       const doc = scanBody(text);
+      refuseBinary(doc);
       const name = modelOf(doc);
       if (name === undefined) throw invalid('"model" is missing', "model");
       const resolved = fleet.resolve(name);
@@ -180,6 +183,13 @@ function reserve(pools: readonly Pool[], input: ChoiceInput, tries: Tries, now: 
     if (lease !== undefined) return lease;
   }
   return undefined;
+}
+
+/** vLLM answers these with bytes, and with a header of its own that says what they are; here answers are JSON. */
+function refuseBinary(doc: JsonObject): void {
+  const format = readString(doc, "encoding_format");
+  if (format === "bytes" || format === "bytes_only")
+    throw invalid(`"encoding_format" may not be "${format}" here: answers are JSON`, "encoding_format");
 }
 
 function answered({ text, contentType, headers }: ForwardedAnswer, record: RequestRecord): Response {

@@ -45,14 +45,12 @@ export function toResponse(call: Call, answer: Answer, deps: RouteDeps): Respons
   }
 }
 
-/** For the next `Response` only. */
 function headersOf(call: Call, answer: Pick<Answer, "headers">, kind: AnswerHeaders, deps: RouteDeps): Headers {
   const { record, limits } = call;
-  const common = kind.of(record);
+  const headers = kind.of(record);
   // Only for those who ask: contract section 7 lists what a client gets unasked.
   const timed = call.wantsTiming && kind === buffered;
-  if (answer.headers.length === 0 && limits.length === 0 && !timed) return common;
-  const headers = new Headers(common);
+  if (answer.headers.length === 0 && limits.length === 0 && !timed) return headers;
   const { clock, telemetry } = deps.services;
   if (timed) headers.set("server-timing", serverTiming(record, clock.now()));
   // The engine's `x-ratelimit-*`, and over them those of the client's own key.

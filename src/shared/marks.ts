@@ -40,6 +40,8 @@ const schema = v.array(
  */
 export class Marks {
   readonly #latest = new Map<string, Mark>();
+  /** Addresses at which somebody else may be now, and up to which mark what was said of them holds no longer. */
+  readonly #gone = new Map<string, number>();
   #clock = 0;
 
   /** A mark of our own; later than every mark this router knows, however its wall clock runs. */
@@ -66,12 +68,23 @@ export class Marks {
   /** The latest one of the last day about the worker at this address. */
   about(url: string, wallNow: number): Mark | undefined {
     const mark = this.#latest.get(url);
-    return mark !== undefined && mark.at >= wallNow - MARK_MS ? mark : undefined;
+    if (mark === undefined || mark.at < wallNow - MARK_MS || mark.at <= (this.#gone.get(url) ?? 0)) return undefined;
+    return mark;
+  }
+
+  /** The worker it was said of is no longer there. The mark itself stays known, or it would be news when it is read again. */
+  gone(url: string): void {
+    const mark = this.#latest.get(url);
+    if (mark !== undefined) this.#gone.set(url, mark.at);
   }
 
   /** Those of the last day, the latest first. */
   list(wallNow: number): Mark[] {
-    for (const [name, { at }] of this.#latest) if (at < wallNow - MARK_MS) this.#latest.delete(name);
+    for (const [key, { at }] of this.#latest) {
+      if (at >= wallNow - MARK_MS) continue;
+      this.#latest.delete(key);
+      this.#gone.delete(key);
+    }
     return [...this.#latest.values()].sort((a, b) => b.at - a.at).slice(0, MOST_MARKS);
   }
 }

@@ -88,6 +88,12 @@ export class SharedState {
     topic.nextAt = Math.min(topic.nextAt, (topic.endedAt ?? Number.NEGATIVE_INFINITY) + BUSY_MS);
   }
 
+  /** An address is no longer listed by the DNS. */
+  gone(model: string, pool: string, url: string): void {
+    const known = this.#o.fleet.model(model)?.pools.find(({ name }) => name === pool);
+    if (known !== undefined) this.#topics.get(known.topic)?.gone(url);
+  }
+
   /** Routers that have said something about a pool lately, this one not counted; for people. */
   routers(pool: Pool): number {
     return this.#topics.get(pool.topic)?.others ?? 0;
@@ -129,10 +135,12 @@ export class SharedState {
     topic.spoke = speaks;
     const secret = this.#o.secret();
     const marks = topic.ownMarks(this.#o.wallNow());
-    if (secret !== undefined && marks.length > 0 && (topic.marksDue || now >= topic.marksAt + MARKS_AGAIN_MS)) {
+    const some = marks.length > 0 || topic.marksWritten;
+    if (secret !== undefined && some && (topic.marksDue || now >= topic.marksAt + MARKS_AGAIN_MS)) {
       const text = await seal(writeMarks(marks), topic.pool.topic, secret);
       records.push({ key: MARKS + this.#id, text, ttlMs: MARK_MS });
       topic.marksDue = false;
+      topic.marksWritten = marks.length > 0;
       topic.marksAt = now;
     }
     return records;

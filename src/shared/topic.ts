@@ -42,6 +42,8 @@ export class Topic {
   spoke = false;
   marksDue = false;
   marksAt = 0;
+  /** Marks of ours are in the store. */
+  marksWritten = false;
   readonly #own = new Map<string, Mark>();
   readonly #heard = new Map<string, Other>();
   /** Since when others have called a worker broken. */
@@ -91,6 +93,12 @@ export class Topic {
 
   own(mark: Mark): void {
     this.#own.set(markKey(mark), mark);
+  }
+
+  /** Others are not told any more what was done here to a worker that is gone. */
+  gone(url: string): void {
+    this.marks.gone(url);
+    if (this.#own.delete(url)) this.marksDue = true;
   }
 
   /** Marks made here that no other router has overruled. */

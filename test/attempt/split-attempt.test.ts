@@ -8,10 +8,12 @@ test("the status of decode's error is not kept back for a body that does not end
   const { at, ask, clock, blamed } = handRouter({ engine: "sglang" }, { retries: { maxRetries: 0 } });
   const { response } = ask();
   await settled();
-  at("d1").head({ "content-length": "100", "content-type": "application/json" }, 503).push('{"error":');
+  at("d1")
+    .head({ "content-length": "100", "content-type": "application/json" }, 503)
+    .push('{"error":{"message":"full"}}');
   await settled();
   await clock.advance(2_000);
-  expect(await errorOf(response)).toMatchObject({ status: 503, router: "decode_failed" });
+  expect(await errorOf(response)).toMatchObject({ status: 503, router: "decode_failed", error: { message: "full" } });
   expect([blamed("p1"), blamed("d1")]).toEqual([0, 0]);
 });
 

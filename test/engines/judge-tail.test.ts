@@ -208,7 +208,11 @@ describe("a good answer", () => {
 
 test("input logprobs that were asked for may not be missing because there were too many of them", () => {
   const cut = answer('{"choices":[{"message":{}}],"input_token_logprobs":[[', { truncated: true });
-  expect(judgeTail("chat", cut, () => undefined).error).toMatchObject({ code: "prefill_failed", kind: "content" });
+  expect(judgeTail("chat", cut, () => undefined).error).toMatchObject({
+    code: "prefill_failed",
+    stage: "router",
+    kind: undefined,
+  });
 });
 
 describe("an answer of which only the front was kept", () => {

@@ -31,13 +31,21 @@ describe("what traffic teaches about a pool", () => {
     expect(warm.excessMs(0)).toBeLessThan(30);
   });
 
-  test("what was measured fades, and after a long silence is measured anew", () => {
-    const speed = new PoolSpeed();
-    for (let n = 0; n < 100; n++) speed.answered(200, 0, 0);
-    expect(speed.excessMs(120_000)).toBeCloseTo(100);
-    expect(speed.excessMs(1_200_000)).toBeLessThan(1);
-    speed.answered(180, 0, 1_200_000);
-    expect(speed.excessMs(1_200_000)).toBe(180);
+  test("few answers fade, many fall back to the nearest that was seen, and after a long silence it is measured anew", () => {
+    const few = new PoolSpeed();
+    for (let n = 0; n < 3; n++) few.answered(200, 0, 0);
+    expect(few.excessMs(120_000)).toBeCloseTo(100);
+    expect(few.excessMs(1_200_000)).toBeLessThan(1);
+    const far = new PoolSpeed();
+    for (let n = 0; n < 100; n++) far.answered(200, 0, 0);
+    expect(far.excessMs(36_000_000)).toBe(200);
+    const slowed = new PoolSpeed();
+    for (let n = 0; n < 20; n++) slowed.answered(10, 0, 0);
+    for (let n = 0; n < 100; n++) slowed.answered(900, 0, 0);
+    expect(slowed.excessMs(0)).toBeGreaterThan(500);
+    expect(slowed.excessMs(1_200_000)).toBeCloseTo(10, 0);
+    slowed.answered(180, 0, 1_200_000);
+    expect(slowed.excessMs(1_200_000)).toBe(180);
   });
 
   test("speed of prefill: short prompts say nothing, and waiting does not look like slowness at once", () => {

@@ -46,6 +46,13 @@ test("are each request's own, whatever came before from the same worker", () => 
   ]);
 });
 
+test("are not shared with a response that keeps what it is given", () => {
+  const first = headers.of(record({}));
+  first.append("set-cookie", "session=1");
+  const second = headers.of(record({ id: "2" }));
+  expect([first.get("x-request-id"), second.get("set-cookie")]).toEqual(["1", null]);
+});
+
 test("of workers without end do not pile up", () => {
   for (let i = 0; i < 10_000; i++) headers.of(record({ decode: `gone-${i}` }));
   expect(headers.size).toBeLessThanOrEqual(4_096);

@@ -42,6 +42,40 @@ describe("routes that one worker answers alone", () => {
     expect(await errorOf(response)).toMatchObject({ status: 502, router: "decode_failed" });
   });
 
+  test("asked for by a client it is nobody's fault, and not tried elsewhere", async () => {
+    const { at, embed, blamed, sent } = aggregated();
+    const { response } = embed();
+    await settled();
+    at("w1").whole("bytes", 200, { "content-type": "application/octet-stream" });
+    await response;
+    expect([blamed("w1"), sent()]).toEqual([0, ["w1"]]);
+  });
+
+  test.each(["bytes", "bytes_only"])("embeddings as %s are refused, and the member named", async (format) => {
+    const { ask, sent } = aggregated();
+    const body = `{"model":"m","input":"x","encoding_format":"${format}"}`;
+    const got = (await ask({}, { ...EMBED, body }).response) as Response;
+    const { error } = await got.json();
+    expect([got.status, error.param, sent()]).toEqual([400, "encoding_format", []]);
+  });
+
+  test("a type in capitals is JSON as well", async () => {
+    const { at, embed } = aggregated();
+    const { response } = embed();
+    await settled();
+    at("w1").whole("{}", 200, { "content-type": "Application/JSON" });
+    expect((await response).status).toBe(200);
+  });
+
+  test("a worker that cannot be reached is blamed where only a bare connection tells", async () => {
+    const { embed, clock, transport, blamed } = aggregated({ retries: { maxRetries: 0 } });
+    transport.connects = async () => false;
+    const { response } = embed();
+    await clock.advance(2_500);
+    expect((await response).status).toBe(502);
+    expect(blamed("w1")).toBe(1);
+  });
+
   test("without such a worker are 404", async () => {
     const { ask } = handRouter();
     expect(await errorOf(ask({}, { ...EMBED, body: '{"model":"m","input":"x"}' }).response)).toMatchObject({

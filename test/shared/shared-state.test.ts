@@ -114,6 +114,36 @@ describe("what routers tell each other", () => {
     ]);
   });
 
+  test("who comes to an address that the DNS has let go of is somebody else: no mark holds for it", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const pods = { name: "us-east", engine: "openai", workers: [{ name: "pod", url: "dns+http://pods:80" }] };
+    const config = { models: [{ id: "m", pools: [pods] }], regions: undefined };
+    let listed = ["10.0.0.1", "10.0.0.2"];
+    const all = [1, 2].map(() =>
+      world.router(config, { store: new Link(store, world.clock), resolveHost: async () => listed }),
+    );
+    const seen = () =>
+      all.map(({ services }) =>
+        services.fleet
+          .workers()
+          .map(({ url, draining }) => `${url} ${draining}`)
+          .sort(),
+      );
+    await pass(world, all, 1_000);
+    await call(all[0]!, "POST", "/workers/pod-1/drain");
+    await call(all[0]!, "DELETE", "/workers/pod-2");
+    await pass(world, all, 6_000);
+    expect(seen()).toEqual([["http://10.0.0.1 true"], ["http://10.0.0.1 true"]]);
+    listed = ["10.0.0.3"];
+    await pass(world, all, 90_000);
+    listed = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    all.push(world.router(config, { store: new Link(store, world.clock), resolveHost: async () => listed }));
+    await pass(world, all, 15_000);
+    const fresh = ["http://10.0.0.1 false", "http://10.0.0.2 false", "http://10.0.0.3 false"];
+    expect(seen()).toEqual([fresh, fresh, fresh]);
+  });
+
   test("a mark means the worker at its address, whatever another router calls it", async () => {
     const { world, all } = routers(2);
     await pass(world, all, 500);

@@ -241,6 +241,7 @@ export class Connection implements Carrier, TcpPeer {
 
   /** By whoever was told something: a failure of our own, for which no engine is to blame. */
   threw(error: unknown): void {
+    this.#connected();
     this.#break(asFailure(error));
   }
 
