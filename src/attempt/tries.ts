@@ -94,12 +94,11 @@ export class Tries {
     } else if (open) tried.decode.failed(clock.now());
     this.#count++;
     if (failure.kind === "reset") this.#call.freshConnections = true;
-    if (delay === "backoff") {
-      await this.#pause(backoffMs(this.#count, config.retries, random));
-      // A keep-alive comment has promised status 200 meanwhile: nothing is tried again.
-      if (this.#call.statusCommitted) throw failure;
-    }
     telemetry.metrics.retry(failure.kind ?? "content", failure.stage);
+    if (delay !== "backoff") return;
+    await this.#pause(backoffMs(this.#count, config.retries, random));
+    // A keep-alive comment has promised status 200 meanwhile: nothing is tried again.
+    if (this.#call.statusCommitted) throw failure;
   }
 
   /** No other way was found after a failure: it stands, and an open question is closed. */

@@ -40,7 +40,6 @@ export class DecodeRelay {
   readonly #silence: Silence;
   #state: State = "holding";
   #committed = false;
-  #begun = false;
   #contentSeen = false;
   #endSeen = false;
   /** The last block that passed without being read. */
@@ -196,11 +195,6 @@ export class DecodeRelay {
   }
 
   #eachEvent(block: Uint8Array): void {
-    if (!this.#begun) {
-      this.#begun = true;
-      // A byte order mark is none where something else has gone out before: it would make the first event unreadable.
-      if (block[0] === 0xef && block[1] === 0xbb && block[2] === 0xbf) block = block.subarray(3);
-    }
     const { api } = this.#o;
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
     const spans = eventSpans(block);

@@ -24,6 +24,8 @@ export class KeepAliveSource implements ClientSource {
   #answer: Streamed | Failure | ClientGone | undefined;
   #wake: (() => void) | undefined;
   #first = true;
+  /** Some of the answer has gone out. */
+  #begun = false;
   #over = false;
 
   constructor(call: Call, pending: Promise<Answer>, ms: number, clock: Clock, telemetry: Told) {
@@ -47,7 +49,12 @@ export class KeepAliveSource implements ClientSource {
     if (this.#answer === undefined) await this.#wait();
     const answer = this.#answer;
     if (answer === undefined) return COMMENT;
-    if (!(answer instanceof Error) && answer.kind === "stream") return answer.source.next();
+    if (!(answer instanceof Error) && answer.kind === "stream") {
+      const bytes = await answer.source.next();
+      const first = !this.#begun;
+      this.#begun = true;
+      return first && bytes !== undefined ? withoutMark(bytes) : bytes;
+    }
     this.#over = true;
     if (answer instanceof ClientGone) return undefined;
     return encoder.encode(answer instanceof Failure ? this.#frame(answer) : answer.text);
@@ -112,4 +119,9 @@ export function within(pending: Promise<Answer>, ms: number, clock: Clock): Prom
       },
     );
   });
+}
+
+/** A byte order mark is one at the very beginning only; behind a comment it would be part of the first event's first field. */
+function withoutMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }

@@ -465,6 +465,22 @@ describe("keepAliveMs: SSE comments while waiting for the first token", () => {
     expect(all.replace(/^(?::[^\n]*\n\n)+/, "")).toBe([say("a"), finish(), DONE].join(""));
   });
 
+  test("behind a comment a byte order mark of decode's would be none, and does not go out", async () => {
+    const { at, ask, clock } = handRouter(VLLM, config);
+    const { response } = ask();
+    await settled();
+    await clock.advance(100);
+    const bytes = (await response).arrayBuffer();
+    at("p1").whole(nixlAnswer());
+    await settled();
+    at("d1")
+      .head()
+      .push(`\ufeff${say("a")}`, finish(), DONE)
+      .end();
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(await bytes);
+    expect(text.replace(/^(?::[^\n]*\n\n)+/, "")).toBe([say("a"), finish(), DONE].join(""));
+  });
+
   test("after the first comment nothing is tried again, also where the pause before a retry had begun", async () => {
     const { at, ask, clock, sent } = handRouter(
       { engine: "sglang" },

@@ -228,14 +228,6 @@ describe("a failure of decode after the commit", () => {
   });
 });
 
-test("a byte order mark does not go out: behind a comment it would be part of the first event", async () => {
-  const { engine, task, drain, relay } = await relayed();
-  settlePrefill(task);
-  engine.push(`\ufeff${ANSWER}`).end();
-  expect(await drain()).toBe(ANSWER);
-  expect(relay.bytesOut).toBe(ANSWER.length);
-});
-
 describe("silence", () => {
   test("longer than idleMs is decode_timeout", async () => {
     const { engine, read, drain, clock, told } = await relayed();
