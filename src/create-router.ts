@@ -18,7 +18,7 @@ import { Router } from "./router.ts";
 import { clientStream } from "./routes/client-stream.ts";
 import type { RouteDeps, Running } from "./routes/deps.ts";
 import { PromiseSet, RequestBackground, type WaitUntil } from "./runtime/background.ts";
-import type { Clock } from "./runtime/clock.ts";
+import { type Clock, within } from "./runtime/clock.ts";
 import { CoarseClock } from "./runtime/coarse-clock.ts";
 import { webTransport } from "./runtime/web-transport.ts";
 import { PrefixSketch } from "./shared/prefix-sketch.ts";
@@ -214,18 +214,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     for (const call of calls) call.stop(ended);
     await until(() => admission.active === 0, 1_000);
     await control.close().catch(nothing);
-    await soon(telemetry.flush());
-  }
-
-  /** A collector that does not answer must not keep a process that has nothing else to do. */
-  function soon(flushed: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const stop = clock.after(FLUSH_MS, resolve);
-      flushed.then(() => {
-        stop();
-        resolve();
-      });
-    });
+    // A collector that does not answer must not keep a process that has nothing else to do.
+    await within(telemetry.flush(), FLUSH_MS, clock);
   }
 
   /** Polls: shutdown happens once, and nothing else needs to know who is last. */

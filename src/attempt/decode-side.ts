@@ -1,6 +1,6 @@
 import { isErrorStatus } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
-import { type ClientGone, Failure } from "../errors/failure.ts";
+import { type ClientGone, Failure, isMerelyLost } from "../errors/failure.ts";
 import type { AnswerHead } from "../legs/exchange.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
@@ -163,12 +163,11 @@ export class DecodeSide {
     if (outcome === null) return undefined;
     if (outcome.ok) return outcome.tail;
     const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
-    const lostOnly =
-      failure.kind === "reset" || failure.kind === "cut" || failure.kind === "refused" || failure.kind === "connect";
-    if (lostOnly && services.config.lateFailure === "definitive") {
-      call.record.lateFailure = failure.kind;
+    const { kind } = failure;
+    if (isMerelyLost(kind) && services.config.lateFailure === "definitive") {
+      call.record.lateFailure = kind;
       call.record.lateFailureWhen = "streaming";
-      services.telemetry.metrics.lateFailure(failure.kind, "streaming");
+      services.telemetry.metrics.lateFailure(kind, "streaming");
       return undefined;
     }
     throw failure;

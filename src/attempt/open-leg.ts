@@ -18,8 +18,7 @@ export function openLeg(
   const span = services.telemetry.newLegSpan(record);
   if (role === "prefill") record.prefillSpanId = span;
   else record.decodeSpanId = span;
-  const headers: Record<string, string> = { "x-request-id": id };
-  if (request.headers !== undefined) Object.assign(headers, request.headers);
+  const headers: Record<string, string> = { ...request.headers, "x-request-id": id };
   legTrace(record, span, headers);
   if (worker.apiKey !== undefined) headers.authorization = `Bearer ${worker.apiKey}`;
   return new Leg({

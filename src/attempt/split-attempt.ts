@@ -91,7 +91,7 @@ export class SplitAttempt {
     this.#plan = plan;
     const leg = this.#leg("prefill", plan.prefill);
     // The leg has it; the plan is kept for decode and longer.
-    plan.prefill.body = NOTHING;
+    plan.prefill.body = Pieces.NONE;
     this.#prefillLeg = leg;
     record.prefillSentAt = clock.now();
     this.#armPrefillDeadline();
@@ -323,8 +323,5 @@ export class SplitAttempt {
     return openLeg(this.#services, this.#call, role, worker, request, this.#id);
   }
 }
-
-/** What is left of a body that was sent. */
-const NOTHING = new Pieces([]);
 
 function nothing(): void {}

@@ -1,6 +1,6 @@
 import { raiseConnectionCap } from "../runtime/bun-connection-cap.ts";
 import { startHttpThread } from "../runtime/bun-http-thread.ts";
-import type { RouterServer } from "../runtime/server.ts";
+import { atMost, type RouterServer } from "../runtime/server.ts";
 import { watchFile } from "../runtime/watch-file.ts";
 import { BatchedSink } from "../telemetry/batched-sink.ts";
 import type { ServeArguments } from "./arguments.ts";
@@ -54,22 +54,14 @@ export async function runServe({ args, env, output }: CommandContext & { args: S
   await server.stop(LAST_WRITES_MS);
   clearInterval(flushing);
   sink.flush();
-  // Nothing of value is left; sockets to engines that are kept alive would hold the process for seconds.
-  await lastWords();
+  // The last lines of the log, unless nobody takes them. Nothing of value is left then; sockets to engines that are kept alive would hold the process for seconds.
+  await atMost(new Promise<void>((resolve) => process.stdout.write("", () => resolve())), LAST_WRITES_MS);
   process.exit(0);
 }
 
 function signal(): Promise<void> {
   return new Promise((resolve) => {
     process.once("SIGTERM", () => resolve()).once("SIGINT", () => resolve());
-  });
-}
-
-/** The last lines of the log, unless nobody takes them. */
-function lastWords(): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, LAST_WRITES_MS);
-    process.stdout.write("", () => resolve());
   });
 }
 

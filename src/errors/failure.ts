@@ -40,6 +40,11 @@ export type ErrorCode =
  */
 export type FaultKind = "refused" | "reset" | "cut" | "connect" | "timeout" | "status" | "content";
 
+/** The worker has not said that it failed; only its answer is lost (contract section 5, `lateFailure: definitive`). */
+export function isMerelyLost(kind: FaultKind | undefined): kind is "refused" | "reset" | "cut" | "connect" {
+  return kind === "reset" || kind === "cut" || kind === "refused" || kind === "connect";
+}
+
 /** What an engine said about its own error; kept for the client (contract: an engine's own 4xx/5xx keeps its type and code). */
 export interface EngineFault {
   message: string;

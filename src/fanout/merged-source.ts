@@ -5,8 +5,8 @@ import { findMember, hasMember, rawValue } from "../json/member.ts";
 import { JsonError, type JsonObject, scanArrayAt, scanObject } from "../json/scan.ts";
 import { splice } from "../json/splice.ts";
 import { withData } from "../relay/held-event.ts";
-import { type Api, type EventMeaning, streamApis } from "../sse/api.ts";
-import { isDone } from "../sse/event-data.ts";
+import { type Api, streamApis } from "../sse/api.ts";
+import { isDone, NO_MEANING } from "../sse/event-data.ts";
 import { type ParsedEvent, parseEvent } from "../sse/parse-event.ts";
 import { eventSpans } from "../sse/split.ts";
 import { StreamState } from "../sse/stream-state.ts";
@@ -223,8 +223,6 @@ export class MergedSource implements ClientSource {
     this.#deliver();
   }
 }
-
-const NO_MEANING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };
 
 function rewritten(bytes: Uint8Array, parsed: ParsedEvent, data: string): Uint8Array {
   return data === parsed.data ? bytes : withData({ bytes, parsed, meaning: NO_MEANING }, data);

@@ -1,4 +1,4 @@
-import type { Clock } from "../runtime/clock.ts";
+import { type Clock, within } from "../runtime/clock.ts";
 import type { Fleet } from "../workers/fleet.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Ask } from "./ask.ts";
@@ -124,13 +124,7 @@ export class EngineFacts {
 
   /** A request waits for an answer no longer than one may take; the question may ride on another request. */
   #inTime(asking: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const stop = this.#options.clock.after(LOST_MS, resolve);
-      asking.then(() => {
-        stop();
-        resolve();
-      });
-    });
+    return within(asking, LOST_MS, this.#options.clock);
   }
 
   async #ask(worker: Worker, question: Question, known: Known, isLatest: () => boolean): Promise<void> {

@@ -3,6 +3,9 @@
  * it, which costs 5 µs for a prompt of 64 KB and leaves as much garbage.
  */
 export class Pieces {
+  /** No text; what is left of a body that was sent. */
+  static readonly NONE = new Pieces([]);
+
   readonly parts: readonly string[];
   #whole: string | undefined;
 

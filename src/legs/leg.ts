@@ -8,7 +8,6 @@ import { FetchExchange } from "./fetch-exchange.ts";
 import type { SharedHeaders } from "./shared-headers.ts";
 import { faultBeforeHeaders, type SendRequest, type Transport } from "./transport.ts";
 
-const NOTHING = new Pieces([]);
 const latin1 = new TextDecoder("latin1");
 
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
@@ -82,7 +81,7 @@ export class Leg implements HeadListener {
     this.#options = options;
     this.#body = options.body;
     // Sent once; a copy of the prompt must not stay in memory for as long as its answer streams.
-    options.body = NOTHING;
+    options.body = Pieces.NONE;
   }
 
   /** Sends the request; resolves with the answer's head. Rejects with a Failure (`prefill_unreachable`, `decode_unreachable`). */
@@ -93,7 +92,7 @@ export class Leg implements HeadListener {
   /** `open` with callbacks, of which one is called, once. */
   begin(accept: (head: AnswerHead) => void, refuse: (failure: Failure) => void): void {
     const { url, headers, shared, transport, connectMs, fresh } = this.#options;
-    const request: SendRequest = { headers, shared, body: this.#body ?? NOTHING, fresh: fresh === true, connectMs };
+    const request: SendRequest = { headers, shared, body: this.#body ?? Pieces.NONE, fresh: fresh === true, connectMs };
     this.#body = undefined;
     // `Promise.race` and an async function around it cost 5 µs a leg more.
     this.#accept = accept;

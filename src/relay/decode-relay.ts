@@ -1,8 +1,8 @@
-import { ClientGone, Failure } from "../errors/failure.ts";
+import { ClientGone, Failure, isMerelyLost } from "../errors/failure.ts";
 import type { PrefillOutcome, PrefillTail } from "../prefill/task.ts";
-import type { EventMeaning } from "../sse/api.ts";
+import { MORE, NO_MEANING } from "../sse/event-data.ts";
 import { SseFramer } from "../sse/framer.ts";
-import { eventOutlines, outline } from "../sse/outline.ts";
+import { eventOutlines, hasData, outline } from "../sse/outline.ts";
 import { parseEvent } from "../sse/parse-event.ts";
 import { sequenceAfter } from "../sse/sequence.ts";
 import { eventSpans } from "../sse/split.ts";
@@ -23,8 +23,6 @@ export type { RelayObserver, RelayOptions } from "./ports.ts";
 type State = "holding" | "flowing" | "settling" | "released" | "over";
 
 const encoder = new TextEncoder();
-// Bytes to characters one to one, so offsets stay; native, and the mark search then is native too.
-const latin1 = new TextDecoder("latin1");
 
 /**
  * Decode's stream on its way to the client: byte for byte, whole events only, pulled by the client (nothing is read that nobody waits
@@ -249,7 +247,7 @@ export class DecodeRelay {
     } else if (this.#committed) {
       this.#silence.goesOn();
     }
-    const meaning = parsed.data === undefined ? NOTHING : api.read(parsed, this.#stream);
+    const meaning = parsed.data === undefined ? NO_MEANING : api.read(parsed, this.#stream);
     if (meaning.usage && parsed.data !== undefined) observer.usage(parsed.data);
     const seen: SeenEvent = { bytes, parsed, meaning };
     if (meaning.failure !== undefined) {
@@ -318,8 +316,7 @@ export class DecodeRelay {
       this.#o.observer.lateFailure(kind, "after_end", true);
       return;
     }
-    const lostOnly = kind === "reset" || kind === "cut" || kind === "refused" || kind === "connect";
-    if (lostOnly && this.#contentSeen && this.#o.lateFailure === "definitive") {
+    if (isMerelyLost(kind) && this.#contentSeen && this.#o.lateFailure === "definitive") {
       this.#o.observer.lateFailure(kind, "streaming", true);
       this.#afterSettling();
       return;
@@ -410,8 +407,8 @@ export class DecodeRelay {
   /** Number of the router's own event (responses). Most events before it were not read. */
   #nextSequence(): number {
     const { nextSequence } = this.#stream;
-    if (this.#o.api.name !== "responses" || this.#unread === undefined) return nextSequence;
-    return Math.max(nextSequence, sequenceAfter(latin1.decode(this.#unread), nextSequence));
+    const unread = this.#o.api.name === "responses" ? this.#unread : undefined;
+    return unread === undefined ? nextSequence : Math.max(nextSequence, sequenceAfter(outline(unread), nextSequence));
   }
 
   /** The finish event is out: whatever is missing after it is completed. */
@@ -444,12 +441,3 @@ export class DecodeRelay {
     this.#unsubscribe?.();
   }
 }
-
-/** Whether one of its lines is a `data` field with something in it; nearly every text begins with one. */
-function hasData(text: string): boolean {
-  return text.startsWith("data:") || text.includes("\ndata:") || text.includes("\rdata:");
-}
-
-/** Any event in the middle of an answer. */
-const MORE: EventMeaning = { answers: true, finishes: false, end: false, usage: false, failure: undefined };
-const NOTHING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };

@@ -3,6 +3,8 @@ import type { RequestRecord } from "../telemetry/record.ts";
 /** Workers come and go; this only keeps the names of those that have gone from piling up. */
 const KEPT = 4_096;
 
+type Way = Pick<RequestRecord, "path" | "pool" | "prefill" | "decode">;
+
 interface Known {
   path: string;
   pool: string;
@@ -31,24 +33,26 @@ export class AnswerHeaders {
   of(record: RequestRecord): Headers {
     let known = this.#known.get(record.decode);
     if (known === undefined || known.path !== record.path || known.pool !== record.pool) known = this.#learn(record);
-    const { headers } = known;
+    const headers = new Headers(known.headers);
     headers.set("x-request-id", record.id);
-    if (record.prefill === "") headers.delete("x-router-prefill");
-    else headers.set("x-router-prefill", record.prefill);
-    return new Headers(headers);
+    if (record.prefill !== "") headers.set("x-router-prefill", record.prefill);
+    return headers;
   }
 
-  #learn(record: RequestRecord): Known {
-    const { path, pool } = record;
-    const known = { path, pool, headers: new Headers(noteWay({ ...this.#fixed }, record)) };
+  #learn({ path, pool, decode }: RequestRecord): Known {
+    const known = {
+      path,
+      pool,
+      headers: new Headers(noteWay({ ...this.#fixed }, { path, pool, prefill: "", decode })),
+    };
     if (this.#known.size >= KEPT) this.#known.clear();
-    this.#known.set(record.decode, known);
+    this.#known.set(decode, known);
     return known;
   }
 }
 
 /** Adds which way a request went, by names and never by addresses; nothing where no worker was chosen (contract section 7). */
-export function noteWay(headers: Record<string, string>, record: RequestRecord): Record<string, string> {
+export function noteWay(headers: Record<string, string>, record: Way): Record<string, string> {
   if (record.path !== "") headers["x-router-path"] = record.path;
   if (record.pool !== "") headers["x-router-pool"] = record.pool;
   if (record.prefill !== "") headers["x-router-prefill"] = record.prefill;

@@ -104,23 +104,6 @@ function notAStream(): Failure {
   });
 }
 
-/** Resolves with the answer if it comes within `ms`, else with undefined. Rejects as the answer does. */
-export function within(pending: Promise<Answer>, ms: number, clock: Clock): Promise<Answer | undefined> {
-  return new Promise((resolve, reject) => {
-    const stop = clock.after(ms, () => resolve(undefined));
-    pending.then(
-      (answer) => {
-        stop();
-        resolve(answer);
-      },
-      (error: unknown) => {
-        stop();
-        reject(error);
-      },
-    );
-  });
-}
-
 /** A byte order mark is one at the very beginning only; behind a comment it would be part of the first event's first field. */
 function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;

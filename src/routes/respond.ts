@@ -1,10 +1,11 @@
 import type { Answer, ClientSource } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { ClientGone } from "../errors/failure.ts";
+import { within } from "../runtime/clock.ts";
 import { serverTiming } from "../telemetry/server-timing.ts";
 import { AnswerHeaders } from "./answer-headers.ts";
 import type { RouteDeps } from "./deps.ts";
-import { KeepAliveSource, within } from "./keep-alive.ts";
+import { KeepAliveSource } from "./keep-alive.ts";
 
 const encoder = new TextEncoder();
 const buffered = new AnswerHeaders({ "content-type": "application/json" });

@@ -1,4 +1,5 @@
 import { closeSync, openSync } from "node:fs";
+import { isOutOfFiles, outOfFiles } from "./out-of-files.ts";
 import type { Dialer, TcpPeer } from "./socket-http/tcp.ts";
 
 /** One set for all connections. */
@@ -27,18 +28,17 @@ export const bunDialer: Dialer = {
 };
 
 function failed(peer: TcpPeer, error: unknown): void {
-  // No engine is to blame, though Bun says that it has refused.
-  if (outOfFiles()) peer.threw(new Error("No files are left to this process (ulimit -n)", { cause: error }));
+  if (noneLeft()) peer.threw(outOfFiles(error));
   else peer.gone(error);
 }
 
-function outOfFiles(): boolean {
+/** Bun says of a shortage of files that the engine has refused. */
+function noneLeft(): boolean {
   try {
     closeSync(openSync("/dev/null", "r"));
     return false;
   } catch (error) {
-    const { code } = error as { code?: unknown };
-    return code === "EMFILE" || code === "ENFILE";
+    return isOutOfFiles(error);
   }
 }
 

@@ -1,6 +1,7 @@
 import { type LambdaContext, type LambdaEvent, streamHandle } from "hono/aws-lambda";
 import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
 import { PromiseSet } from "./background.ts";
+import { atMost } from "./server.ts";
 
 export * from "../index.ts";
 
@@ -15,10 +16,6 @@ declare const awslambda: LambdaRuntime;
 
 /** After the answer, for probes that are under way and for spans, which the frozen environment would keep. */
 const AFTERWARDS_MS = 500;
-
-function soon(work: Promise<unknown>): Promise<unknown> {
-  return Promise.race([work, new Promise((resolve) => setTimeout(resolve, AFTERWARDS_MS))]);
-}
 
 /**
  * The handler of a function URL with invoke mode `RESPONSE_STREAM`. There is no `waitUntil`: the environment is frozen when the handler
@@ -36,7 +33,7 @@ export function createLambdaHandler(options: RouterOptions): LambdaHandler & { r
     const tending = router.control.tend();
     await respond(event, responseStream, context);
     await drains.idle();
-    await soon(Promise.all([tending, router.telemetry.flush()]));
+    await atMost(Promise.all([tending, router.telemetry.flush()]), AFTERWARDS_MS);
   });
   return Object.assign(handler, { router });
 }

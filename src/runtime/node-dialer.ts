@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { isOutOfFiles, outOfFiles } from "./out-of-files.ts";
 import type { Dialer, TcpPeer, TcpSocket } from "./socket-http/tcp.ts";
 
 /** Node's sockets. They keep what they could not send yet, and where it is. */
@@ -17,8 +18,7 @@ export const nodeDialer: Dialer = {
       error = reason;
     });
     tell(socket, "close", peer, () => {
-      // No connection has come about, and no engine is to blame.
-      if (isShortage(error)) peer.threw(error);
+      if (isOutOfFiles(error)) peer.threw(outOfFiles(error));
       else peer.gone(error);
     });
     return () => socket.destroy();
@@ -42,12 +42,6 @@ function finish(socket: Socket, peer: TcpPeer): void {
 }
 
 const NOTHING = new Uint8Array(0);
-
-/** Out of files, here. */
-function isShortage(error: unknown): boolean {
-  const code = (error as { code?: unknown } | undefined)?.code;
-  return code === "EMFILE" || code === "ENFILE";
-}
 
 /** What is thrown in an event's listener would end the process. */
 function tell<T extends unknown[]>(socket: Socket, event: string, peer: TcpPeer, listener: (...args: T) => void): void {

@@ -5,8 +5,20 @@ import type { StreamState } from "./stream-state.ts";
 export const doneEvent = "data: [DONE]\n\n";
 
 /** An event that changes nothing. */
+export const NO_MEANING: Readonly<EventMeaning> = {
+  answers: false,
+  finishes: false,
+  end: false,
+  usage: false,
+  failure: undefined,
+};
+
+/** Any event in the middle of an answer. */
+export const MORE: Readonly<EventMeaning> = { ...NO_MEANING, answers: true };
+
+/** To be filled in. */
 export function nothing(): EventMeaning {
-  return { answers: false, finishes: false, end: false, usage: false, failure: undefined };
+  return { ...NO_MEANING };
 }
 
 /** The end mark. */

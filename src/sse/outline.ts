@@ -33,6 +33,11 @@ export function eventOutlines(block: Uint8Array, count: number): (start: number,
   return (start, end) => text.slice(start, end);
 }
 
+/** Whether one of the lines is a `data` field with something in it; nearly every text begins with one. */
+export function hasData(text: string): boolean {
+  return text.startsWith("data:") || text.includes("\ndata:") || text.includes("\rdata:");
+}
+
 function outlineOf(block: Uint8Array): string | undefined {
   let text = "";
   let done = 0;

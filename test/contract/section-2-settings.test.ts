@@ -246,14 +246,17 @@ describe("breaker", () => {
     }
   });
 
+  /** One worker that has failed, and whose open time is over. */
+  async function halfOpen() {
+    const hand = handRouter(ALONE(1), { retries: { maxRetries: 0 }, breaker: { failures: 1, openMs: 100 } });
+    hand.transport.onRequest = (request) => request.json(fail, 500);
+    await post(hand.router, "chat", requestBody("chat", false));
+    await hand.clock.advance(100);
+    return hand;
+  }
+
   test("a neutral answer does not close a half-open one", async () => {
-    const { router, transport, clock, worker } = handRouter(ALONE(1), {
-      retries: { maxRetries: 0 },
-      breaker: { failures: 1, openMs: 100 },
-    });
-    transport.onRequest = (request) => request.json(fail, 500);
-    await post(router, "chat", requestBody("chat", false));
-    await clock.advance(100);
+    const { router, transport, clock, worker } = await halfOpen();
     transport.onRequest = (request) => request.json(fail, 400);
     expect((await post(router, "chat", requestBody("chat", false))).status).toBe(400);
     await settled();
@@ -261,13 +264,7 @@ describe("breaker", () => {
   });
 
   test("a probe that streams an answer lets the next request try; one that fails still opens it at once", async () => {
-    const { router, transport, clock, worker } = handRouter(ALONE(1), {
-      retries: { maxRetries: 0 },
-      breaker: { failures: 1, openMs: 100 },
-    });
-    transport.onRequest = (request) => request.json(fail, 500);
-    await post(router, "chat", requestBody("chat", false));
-    await clock.advance(100);
+    const { router, transport, clock, worker } = await halfOpen();
     transport.onRequest = undefined;
     const first = post(router, "chat", requestBody("chat", true));
     await settled();
