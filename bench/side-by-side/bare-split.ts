@@ -3,6 +3,7 @@
  * its text, decode's answer written as it comes. Nothing is read, checked, chosen, timed or counted, and no failure is told; a yardstick
  * for what everything else costs. Environment: PREFILL, DECODE (comma-separated urls), PORT.
  */
+import type { ClientSource } from "../../src/attempt/answer.ts";
 import { Pieces } from "../../src/json/pieces.ts";
 import type { AnswerHead } from "../../src/legs/exchange.ts";
 import { bunTransport } from "../../src/runtime/bun.ts";
@@ -40,9 +41,9 @@ async function splitBarely(request: Request): Promise<Response> {
   const { head, exchange } = send(decode[turn % decode.length] + path, body);
   const type = (await head).headers.get("content-type") ?? "";
   if (!type.includes("event-stream")) return new Response(await exchange.text(), { headers: { "content-type": type } });
-  const source = {
+  const source: ClientSource = {
     next: () => Promise.resolve(undefined),
-    pull: (take: (bytes: Uint8Array | undefined) => void) => exchange.read(take, ignore),
+    pull: (taker) => exchange.read({ chunk: (bytes) => taker.take(bytes), cut: ignore }),
   };
   return new Response(
     bunStream(source, () => exchange.close()),

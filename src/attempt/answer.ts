@@ -1,8 +1,10 @@
+import type { BytesTaker } from "../relay/outbox.ts";
+
 /** A stream for the client, pulled: `next` resolves with bytes, or undefined at the end, and never rejects. */
 export interface ClientSource {
   next(): Promise<Uint8Array | undefined>;
-  /** The same where each promise counts: calls `take` once, perhaps before it returns. */
-  pull?(take: (bytes: Uint8Array | undefined) => void): void;
+  /** The same where each promise counts: gives them to `taker` once, perhaps before it returns. */
+  pull?(taker: BytesTaker): void;
 }
 
 export type PassedHeaders = readonly (readonly [string, string])[];

@@ -1,7 +1,7 @@
 import { isErrorStatus } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure, isMerelyLost } from "../errors/failure.ts";
-import type { AnswerHead } from "../legs/exchange.ts";
+import type { AnswerHead, BodyReader } from "../legs/exchange.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
@@ -204,12 +204,15 @@ export class DecodeSide {
         stop();
         resolve(text);
       };
-      const take = (chunk: Uint8Array | undefined): void => {
-        if (chunk !== undefined) text += decoder.decode(chunk, { stream: true });
-        if (chunk === undefined || text.length > ERROR_BODY_BYTES) end();
-        else this.leg.pull(take, end);
+      const reader: BodyReader = {
+        chunk: (bytes) => {
+          if (bytes !== undefined) text += decoder.decode(bytes, { stream: true });
+          if (bytes === undefined || text.length > ERROR_BODY_BYTES) end();
+          else this.leg.pull(reader);
+        },
+        cut: end,
       };
-      this.leg.pull(take, end);
+      this.leg.pull(reader);
     });
   }
 

@@ -16,13 +16,17 @@ export interface HeadListener {
   failed(error: unknown): void;
 }
 
+/** Hears what a read has brought: one of the two, once per read. An object, since a stream of tokens is read a thousand times by the same one. */
+export interface BodyReader {
+  /** The next bytes, `undefined` at the clean end. */
+  chunk(bytes: Uint8Array | undefined): void;
+  cut(error: unknown): void;
+}
+
 /** One request to one engine and its answer. Sent when it is made. */
 export interface Exchange {
-  /**
-   * Calls back with the next bytes of the body, with `undefined` at its clean end, or with what has cut it; once per call, and not before
-   * the call has returned. One at a time, after the head has come.
-   */
-  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void;
+  /** Tells the reader of the next bytes of the body, not before the call has returned. One at a time, after the head has come. */
+  read(reader: BodyReader): void;
   /** The whole body, instead of `read`; itself if it has come already, as a short one has with its head. */
   text(): string | Promise<string>;
   /** Gives request and answer up: the engine sees its connection closed, and what is outstanding here fails. Idempotent. */

@@ -1,4 +1,4 @@
-import type { Exchange, HeadListener } from "./exchange.ts";
+import type { BodyReader, Exchange, HeadListener } from "./exchange.ts";
 import { StreamBody } from "./stream-body.ts";
 import type { SendRequest, Transport } from "./transport.ts";
 
@@ -20,11 +20,11 @@ export class FetchExchange implements Exchange {
     );
   }
 
-  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+  read(reader: BodyReader): void {
     const stream = this.#response!.body;
     if (this.#body === undefined && stream !== null) this.#body = new StreamBody(stream);
-    if (this.#body === undefined) queueMicrotask(take);
-    else this.#body.read(take, fail);
+    if (this.#body === undefined) queueMicrotask(() => reader.chunk(undefined));
+    else this.#body.read(reader);
   }
 
   text(): Promise<string> {

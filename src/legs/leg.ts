@@ -3,7 +3,7 @@ import { asFailure, Failure, type FaultKind } from "../errors/failure.ts";
 import { Pieces } from "../json/pieces.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { Preamble } from "../sse/preamble.ts";
-import type { AnswerHead, Exchange, HeadListener } from "./exchange.ts";
+import type { AnswerHead, BodyReader, Exchange, HeadListener } from "./exchange.ts";
 import { FetchExchange } from "./fetch-exchange.ts";
 import type { SharedHeaders } from "./shared-headers.ts";
 import { faultBeforeHeaders, type SendRequest, type Transport } from "./transport.ts";
@@ -41,25 +41,23 @@ export interface AnswerText {
 type Pending = "head" | "chunk" | "text" | undefined;
 
 /** One HTTP request to one engine, from dispatch to the end of its answer. Closing one leg never closes the other. */
-export class Leg implements HeadListener {
+export class Leg implements HeadListener, BodyReader {
+  // What each chunk meets comes first (see `DecodeRelay`).
+  #exchange: Exchange | undefined;
+  #pending: Pending;
+  /** Who gets the next bytes. */
+  #reader: BodyReader | undefined;
+  /** Reads on when nobody else does. */
+  #aside: Aside | undefined;
   readonly role: "prefill" | "decode";
   readonly worker: string;
   readonly #options: LegOptions;
   #body: Pieces | undefined;
-  #exchange: Exchange | undefined;
-  #pending: Pending;
   #answers = false;
-  // For `pull`: who gets the next bytes, and the two callbacks that are made once per leg.
-  #take: ((chunk: Uint8Array | undefined) => void) | undefined;
-  #fail: ((failure: Failure) => void) | undefined;
-  #onChunk: ((chunk: Uint8Array | undefined) => void) | undefined;
-  #onCut: ((error: unknown) => void) | undefined;
   #stopConnectWatch: (() => void) | undefined;
   #accept: ((head: AnswerHead) => void) | undefined;
   #refuse: ((failure: Failure) => void) | undefined;
   #closedListeners: (() => void)[] | undefined;
-  /** Reads on when nobody else does. */
-  #aside: Aside | undefined;
   closed: CloseReason | undefined;
   get isOver(): boolean {
     return this.closed !== undefined || this.ended;
@@ -142,45 +140,42 @@ export class Leg implements HeadListener {
   }
 
   /**
-   * Reads the next bytes of the answer and calls back: `undefined` at its clean end, a Failure of kind `cut` when it is cut. For the chunks
-   * of a stream, where each promise counts: there is none here.
+   * Reads the next bytes of the answer for `reader`, which is told a Failure of kind `cut` when it is cut. For the chunks of a stream, where
+   * each promise counts: there is none here.
    */
-  pull(take: (chunk: Uint8Array | undefined) => void, fail: (failure: Failure) => void): void {
-    this.#take = take;
-    this.#fail = fail;
-    if (this.#onChunk === undefined) this.#beginReading();
+  pull(reader: BodyReader): void {
+    this.#reader = reader;
     // The reader aside has asked already: what it has asked for is now this caller's.
     if (this.#pending === "chunk") return;
     this.#pending = "chunk";
-    this.#exchange!.read(this.#onChunk!, this.#onCut!);
+    this.#exchange!.read(this);
   }
 
-  /** Not in `pull`: a function that holds others makes room for what they see each time it is called. */
-  #beginReading(): void {
-    this.#onChunk = (chunk) => {
-      this.#pending = undefined;
-      if (chunk === undefined) this.#end();
-      try {
-        this.#take!(chunk);
-      } catch (error) {
-        // Of our own making. Whoever has thrown waits for nothing any more, and would leave its client waiting for ever.
-        this.close("other-leg");
-        this.#fail!(asFailure(error));
-        return;
-      }
-      this.#aside?.seen(chunk);
-    };
-    this.#onCut = (error) => {
-      this.#pending = undefined;
-      this.#end();
-      this.#fail!(error instanceof Failure ? error : this.lost("cut", error));
-      this.#nothingMore();
-    };
+  /** The exchange's call, as is `cut`: what a read has brought. */
+  chunk(bytes: Uint8Array | undefined): void {
+    this.#pending = undefined;
+    if (bytes === undefined) this.#end();
+    try {
+      this.#reader!.chunk(bytes);
+    } catch (error) {
+      // Of our own making. Whoever has thrown waits for nothing any more, and would leave its client waiting for ever.
+      this.close("other-leg");
+      this.#reader!.cut(asFailure(error));
+      return;
+    }
+    this.#aside?.seen(bytes);
+  }
+
+  cut(error: unknown): void {
+    this.#pending = undefined;
+    this.#end();
+    this.#reader!.cut(error instanceof Failure ? error : this.lost("cut", error));
+    this.#nothingMore();
   }
 
   /** The next bytes of the answer, `undefined` at its clean end. Rejects with a Failure of kind `cut`. */
   read(): Promise<Uint8Array | undefined> {
-    return new Promise((resolve, reject) => this.pull(resolve, reject));
+    return new Promise((resolve, reject) => this.pull({ chunk: resolve, cut: reject }));
   }
 
   /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped, and so are comments before it. */
@@ -335,7 +330,7 @@ export class Leg implements HeadListener {
     const readOn = (): void => {
       if (this.#pending !== undefined || this.#aside === undefined) return;
       this.#aside.hasRead = true;
-      this.pull(ignore, ignore);
+      this.pull(NOBODY);
     };
     this.#aside = {
       hasRead: false,
@@ -387,4 +382,5 @@ function saysSomething(chunk: Uint8Array): boolean {
   return !/^(?:[\r\n]|:[^\r\n]*)*$/.test(latin1.decode(chunk));
 }
 
-function ignore(): void {}
+/** Who listens to a leg that is read away. */
+const NOBODY: BodyReader = { chunk() {}, cut() {} };

@@ -1,5 +1,8 @@
 import { ClientGone, Failure, isMerelyLost } from "../errors/failure.ts";
+import type { BodyReader } from "../legs/exchange.ts";
+import type { Leg } from "../legs/leg.ts";
 import type { PrefillOutcome, PrefillTail } from "../prefill/task.ts";
+import type { StreamApi } from "../sse/api.ts";
 import { MORE, NO_MEANING } from "../sse/event-data.ts";
 import { SseFramer } from "../sse/framer.ts";
 import { eventOutlines, hasData, outline } from "../sse/outline.ts";
@@ -12,7 +15,7 @@ import { cutShort, endedEarly, engineFailure, eventTooLarge, tooSilent } from ".
 import { type SeenEvent, withData } from "./held-event.ts";
 import { HeldEvents } from "./held-events.ts";
 import { lastEvent } from "./last-event.ts";
-import { concat, Outbox } from "./outbox.ts";
+import { type BytesTaker, concat, Outbox } from "./outbox.ts";
 import type { RelayOptions } from "./ports.ts";
 import { SettleWait } from "./settle-wait.ts";
 import { Silence } from "./silence.ts";
@@ -29,22 +32,27 @@ const encoder = new TextEncoder();
  * for). It decides when the status is committed, holds the finish event while prefill's tail is unsettled, and turns every failure after
  * the commit into one frame, the end mark and a clean end.
  *
- * The per-chunk path is `pull` → `#onChunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
+ * The per-chunk path is `pull` → `chunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
  */
-export class DecodeRelay {
-  readonly #o: RelayOptions;
-  readonly #framer = new SseFramer();
-  readonly #stream: StreamState;
-  readonly #silence: Silence;
+export class DecodeRelay implements BodyReader {
+  // What each chunk meets stands together: with a thousand streams a cache line more is what an event's own work costs.
   #state: State = "holding";
+  #reading = false;
   #committed = false;
   #contentSeen = false;
-  #endSeen = false;
+  readonly #leg: Leg;
+  readonly #framer = new SseFramer();
+  readonly #silence: Silence;
+  readonly #out = new Outbox();
+  readonly #api: StreamApi;
+  readonly #eventBytes: number;
+  readonly #everyEvent: boolean;
   /** The last block that passed without being read. */
   #unread: Uint8Array | undefined;
-  #reading = false;
+  readonly #o: RelayOptions;
+  readonly #stream: StreamState;
+  #endSeen = false;
   readonly #held = new HeldEvents();
-  readonly #out = new Outbox();
   #tail: PrefillTail | undefined;
   #commit: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   readonly #settleWait: SettleWait;
@@ -52,6 +60,10 @@ export class DecodeRelay {
 
   constructor(options: RelayOptions) {
     this.#o = options;
+    this.#leg = options.leg;
+    this.#api = options.api;
+    this.#eventBytes = options.limits.eventBytes;
+    this.#everyEvent = options.editor?.everyEvent === true;
     this.#stream = new StreamState(options.choices);
     this.#silence = new Silence(
       options.clock,
@@ -76,15 +88,15 @@ export class DecodeRelay {
 
   /** The next bytes for the client, undefined at the end. Never rejects. Call again only after the last one has resolved. */
   next(): Promise<Uint8Array | undefined> {
-    return new Promise((resolve) => this.pull(resolve));
+    return new Promise((resolve) => this.pull({ take: resolve }));
   }
 
-  /** Calls `take` once with the next bytes for the client, undefined at the end. Call again only after that. */
-  pull(take: (bytes: Uint8Array | undefined) => void): void {
-    if (!this.#out.empty) take(this.#out.take());
-    else if (this.#state === "over") take(undefined);
+  /** Gives the next bytes for the client to `taker` once, undefined at the end. Call again only after that. */
+  pull(taker: BytesTaker): void {
+    if (!this.#out.empty) taker.take(this.#out.take());
+    else if (this.#state === "over") taker.take(undefined);
     else {
-      this.#out.await(take);
+      this.#out.await(taker);
       this.#advance();
     }
   }
@@ -135,36 +147,37 @@ export class DecodeRelay {
     this.#reading = true;
     // Silence before the first answer is `firstTokenMs`'s, also where empty chunks have committed the status.
     if (this.#committed && this.#contentSeen) this.#silence.begin();
-    this.#o.leg.pull(this.#onChunk, this.#onError);
+    this.#leg.pull(this);
   }
 
-  readonly #onChunk = (chunk: Uint8Array | undefined): void => {
+  /** The leg's call, as is `cut`: what it has read. */
+  chunk(bytes: Uint8Array | undefined): void {
     this.#reading = false;
     if (this.#state === "over") return;
     this.#silence.pause();
-    if (chunk === undefined) {
+    if (bytes === undefined) {
       this.#endOfBody();
       return;
     }
-    const block = this.#framer.push(chunk);
+    const block = this.#framer.push(bytes);
     if (block !== undefined) this.#block(block);
     else if (this.#committed) this.#silence.goesOn();
-    if (this.#framer.pending > this.#o.limits.eventBytes && (this.#state as State) !== "over") {
-      this.#fail(eventTooLarge(this.#o.limits.eventBytes));
+    if (this.#framer.pending > this.#eventBytes && (this.#state as State) !== "over") {
+      this.#fail(eventTooLarge(this.#eventBytes));
     }
     this.#advance();
-  };
+  }
 
-  readonly #onError = (error: unknown): void => {
+  cut(error: unknown): void {
     this.#reading = false;
     if (this.#state === "over") return;
     if (this.#state === "released") {
       this.#complete("cut");
       return;
     }
-    const lost = error instanceof Failure ? error : this.#o.leg.lost("cut", error);
+    const lost = error instanceof Failure ? error : this.#leg.lost("cut", error);
     this.#fail(cutShort(lost, this.#contentSeen, error));
-  };
+  }
 
   #endOfBody(): void {
     const rest = this.#framer.flush();
@@ -172,7 +185,7 @@ export class DecodeRelay {
     if (last !== undefined) this.#block(last);
     if (this.#state === "over" || this.#state === "settling") return;
     if (this.#state === "released") {
-      this.#complete(this.#o.api.endMark === "" ? undefined : "end_mark");
+      this.#complete(this.#api.endMark === "" ? undefined : "end_mark");
       return;
     }
     this.#fail(endedEarly());
@@ -181,7 +194,7 @@ export class DecodeRelay {
   // -- looking
 
   #block(block: Uint8Array): void {
-    const { api } = this.#o;
+    const api = this.#api;
     // A status that was committed without an answer: the first one has to be noticed.
     if (!this.#contentSeen || this.#state !== "flowing") {
       this.#eachEvent(block);
@@ -193,7 +206,7 @@ export class DecodeRelay {
   }
 
   #eachEvent(block: Uint8Array): void {
-    const { api } = this.#o;
+    const api = this.#api;
     // At full speed a block holds dozens of events, and the one with a mark is the last: the others need no more than a second search.
     const spans = eventSpans(block);
     const outlineOf = eventOutlines(block, spans.length);
@@ -226,7 +239,7 @@ export class DecodeRelay {
       this.#silence.broken();
       this.#unread = block;
     } else this.#silence.goesOn();
-    if (this.#o.editor?.everyEvent !== true) {
+    if (!this.#everyEvent) {
       this.#out.push(block);
       return;
     }
@@ -239,7 +252,8 @@ export class DecodeRelay {
   #event(bytes: Uint8Array): void {
     // The end mark is held for prefill's tail: nothing may follow it, whatever decode still says.
     if (this.#endSeen) return;
-    const { api, observer } = this.#o;
+    const api = this.#api;
+    const { observer } = this.#o;
     const parsed = parseEvent(bytes);
     if (parsed.data !== undefined) {
       this.#silence.broken();
@@ -399,15 +413,14 @@ export class DecodeRelay {
       return;
     }
     this.#held.take();
-    const { api, mask } = this.#o;
-    this.#out.push(encoder.encode(failureFrame(failure, api, mask, this.#nextSequence())));
+    this.#out.push(encoder.encode(failureFrame(failure, this.#api, this.#o.mask, this.#nextSequence())));
     this.#finish(failure);
   }
 
   /** Number of the router's own event (responses). Most events before it were not read. */
   #nextSequence(): number {
     const { nextSequence } = this.#stream;
-    const unread = this.#o.api.name === "responses" ? this.#unread : undefined;
+    const unread = this.#api.name === "responses" ? this.#unread : undefined;
     return unread === undefined ? nextSequence : Math.max(nextSequence, sequenceAfter(outline(unread), nextSequence));
   }
 
@@ -415,8 +428,8 @@ export class DecodeRelay {
   #complete(why: "end_mark" | "cut" | "silence" | undefined): void {
     if (why !== undefined) this.#o.observer.mended(why);
     // Nothing more is to be hoped for from a socket that lingers.
-    if (why === "silence") this.#o.leg.close("deadline");
-    const { endMark } = this.#o.api;
+    if (why === "silence") this.#leg.close("deadline");
+    const { endMark } = this.#api;
     if (endMark !== "" && !this.#endSeen) this.#out.push(encoder.encode(endMark));
     this.#finish(undefined);
   }

@@ -1,17 +1,23 @@
-type Taker = (bytes: Uint8Array | undefined) => void;
+/** Who takes what is for the client. */
+export interface BytesTaker {
+  /** The next bytes, undefined at the end. */
+  take(bytes: Uint8Array | undefined): void;
+}
 
 const NO_BYTES = new Uint8Array(0);
 const LARGE_BLOCK = 16_384;
 
 /** What is ready for the client, and the client that waits for it. Blocks that are ready together go out together. */
 export class Outbox {
-  #blocks: Uint8Array[] = [];
-  #taker: Taker | undefined;
+  #first: Uint8Array | undefined;
+  /** Behind the first one, if there ever is more than one. */
+  #more: Uint8Array[] | undefined;
+  #taker: BytesTaker | undefined;
   bytesOut = 0;
   blocksOut = 0;
 
   get empty(): boolean {
-    return this.#blocks.length === 0;
+    return this.#first === undefined;
   }
 
   /** The client has asked and has got nothing yet. */
@@ -20,38 +26,45 @@ export class Outbox {
   }
 
   push(block: Uint8Array): void {
-    this.#blocks.push(block);
+    if (this.#first === undefined) this.#first = block;
+    else if (this.#more === undefined) this.#more = [block];
+    else this.#more.push(block);
   }
 
   clear(): void {
-    this.#blocks.length = 0;
+    this.#first = undefined;
+    this.#more = undefined;
   }
 
   /** All that is ready, as one block; a large one alone, since a copy of it costs more than a write of its own. */
   take(): Uint8Array {
-    let bytes = this.#blocks[0]!;
-    if (this.#blocks.length > 1 && bytes.length >= LARGE_BLOCK) {
-      this.#blocks.shift();
-    } else {
-      if (this.#blocks.length > 1) bytes = concat(this.#blocks);
-      this.#blocks.length = 0;
+    let bytes = this.#first!;
+    this.#first = undefined;
+    const more = this.#more;
+    if (more !== undefined && more.length > 0) {
+      if (bytes.length >= LARGE_BLOCK) {
+        this.#first = more.shift();
+      } else {
+        bytes = concat([bytes, ...more]);
+        more.length = 0;
+      }
     }
     this.bytesOut += bytes.length;
     this.blocksOut++;
     return bytes;
   }
 
-  /** Calls `taker` once: at the next `deliver`, or with undefined at the end. */
-  await(taker: Taker): void {
+  /** Gives to `taker` once: at the next `deliver`, or undefined at the end. */
+  await(taker: BytesTaker): void {
     this.#taker = taker;
   }
 
   /** Hands over what is ready, if somebody waits for it. */
   deliver(): void {
     const taker = this.#taker;
-    if (taker === undefined || this.#blocks.length === 0) return;
+    if (taker === undefined || this.#first === undefined) return;
     this.#taker = undefined;
-    taker(this.take());
+    taker.take(this.take());
   }
 
   /** Nothing more will come: whoever waits gets what is left, or the end. */
@@ -59,7 +72,7 @@ export class Outbox {
     this.deliver();
     const taker = this.#taker;
     this.#taker = undefined;
-    taker?.(undefined);
+    taker?.take(undefined);
   }
 }
 

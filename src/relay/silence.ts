@@ -1,4 +1,3 @@
-import { Watch } from "../legs/watch.ts";
 import type { Clock } from "../runtime/clock.ts";
 
 /** How often at most it is told that events come. */
@@ -7,22 +6,27 @@ const TELL_MS = 1_000;
 /**
  * How long decode has been silent, counted only while the router waits for it: a client that does not read is not decode's silence.
  * Comments and pieces of an event end a wait, but not the silence.
+ *
+ * A wait costs two field writes and no timer: the one there is runs to the deadline it was set for and looks again. No deadline is earlier
+ * than one before it, so it never has to be moved forward.
  */
 export class Silence {
-  readonly #clock: Clock;
-  readonly #limitMs: number;
-  readonly #watch: Watch;
-  readonly #speaks: (now: number) => void;
+  #waiting = false;
+  #since = 0;
+  #spentMs = 0;
   #spoke = false;
   #tellAt = 0;
-  #spentMs = 0;
-  #since = 0;
+  #stopTimer: (() => void) | undefined;
+  readonly #limitMs: number;
+  readonly #clock: Clock;
+  readonly #tooLong: () => void;
+  readonly #speaks: (now: number) => void;
 
   /** `limitMs` 0 = no limit. `speaks` is told of events, now and then. */
   constructor(clock: Clock, limitMs: number, tooLong: () => void, speaks: (now: number) => void) {
     this.#clock = clock;
     this.#limitMs = limitMs;
-    this.#watch = new Watch(clock, tooLong);
+    this.#tooLong = tooLong;
     this.#speaks = speaks;
   }
 
@@ -35,13 +39,14 @@ export class Silence {
       this.#speaks(now);
     }
     if (this.#limitMs <= 0) return;
+    this.#waiting = true;
     this.#since = now;
-    this.#watch.set(Math.max(1, this.#limitMs - this.#spentMs), now);
+    if (this.#stopTimer === undefined) this.#arm(now);
   }
 
   /** Something came. It ends the wait; whether also the silence is said by `broken` or `goesOn`. */
   pause(): void {
-    this.#watch.pause();
+    this.#waiting = false;
   }
 
   /** An event has come. */
@@ -59,6 +64,28 @@ export class Silence {
   }
 
   stop(): void {
-    this.#watch.stop();
+    this.#waiting = false;
+    this.#stopTimer?.();
+    this.#stopTimer = undefined;
+  }
+
+  #left(now: number): number {
+    return this.#since + this.#limitMs - this.#spentMs - now;
+  }
+
+  #arm(now: number): void {
+    this.#stopTimer = this.#clock.after(Math.max(1, this.#left(now)), () => this.#look());
+  }
+
+  #look(): void {
+    this.#stopTimer = undefined;
+    if (!this.#waiting) return;
+    const now = this.#clock.now();
+    if (this.#left(now) > 0) {
+      this.#arm(now);
+      return;
+    }
+    this.#waiting = false;
+    this.#tooLong();
   }
 }

@@ -1,4 +1,5 @@
 import type { ClientSource } from "../attempt/answer.ts";
+import type { BytesTaker } from "../relay/outbox.ts";
 
 /** What of Bun's own sink is used here. */
 interface Sink {
@@ -21,16 +22,16 @@ export function bunStream(source: ClientSource, left: () => void): ReadableStrea
 const UNCONFIRMED = 65_536;
 
 /** What carries blocks from a source to a sink, without a promise for each of them. */
-class Pump {
+class Pump implements BytesTaker {
   readonly type = "direct";
-  readonly #source: ClientSource;
-  readonly #left: () => void;
   /** As long as somebody takes what is written. */
   #sink: Sink | undefined;
-  #over: { resolve(): void; reject(error: unknown): void } | undefined;
   #asking = false;
   #askAgain = false;
   #unconfirmed = 0;
+  readonly #source: ClientSource;
+  readonly #left: () => void;
+  #over: { resolve(): void; reject(error: unknown): void } | undefined;
 
   constructor(source: ClientSource, left: () => void) {
     this.#source = source;
@@ -61,8 +62,8 @@ class Pump {
     try {
       while (this.#askAgain) {
         this.#askAgain = false;
-        if (this.#source.pull !== undefined) this.#source.pull(this.#take);
-        else this.#source.next().then(this.#take).catch(this.#broken);
+        if (this.#source.pull !== undefined) this.#source.pull(this);
+        else this.#askSlowly();
       }
     } catch (error) {
       this.#broken(error);
@@ -70,13 +71,21 @@ class Pump {
     this.#asking = false;
   }
 
-  readonly #take = (bytes: Uint8Array | undefined): void => {
+  #askSlowly(): void {
+    this.#source
+      .next()
+      .then((bytes) => this.take(bytes))
+      .catch((error) => this.#broken(error));
+  }
+
+  /** The source's call. */
+  take(bytes: Uint8Array | undefined): void {
     try {
       this.#write(bytes);
     } catch (error) {
       this.#broken(error);
     }
-  };
+  }
 
   #write(bytes: Uint8Array | undefined): void {
     const sink = this.#sink;
@@ -94,17 +103,21 @@ class Pump {
       this.#ask();
       return;
     }
+    this.#askWhenOut(sink);
+  }
+
+  #askWhenOut(sink: Sink): void {
     this.#unconfirmed = 0;
     Promise.resolve(sink.flush(true))
       .then(() => this.#sink && this.#ask())
-      .catch(this.#broken);
+      .catch((error) => this.#broken(error));
   }
 
   /** Something of ours has failed: the response is broken off, which a client can tell from its end. */
-  readonly #broken = (error: unknown): void => {
+  #broken(error: unknown): void {
     if (this.#sink === undefined) return;
     this.#sink = undefined;
     this.#left();
     this.#over!.reject(error);
-  };
+  }
 }

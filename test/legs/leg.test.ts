@@ -77,9 +77,12 @@ test("a reader that throws is told so, for a failure of our own, and the leg is 
   engine().head();
   await opening;
   const failed = new Promise<Failure>((resolve) => {
-    leg.pull(() => {
-      throw new Error("a bug");
-    }, resolve);
+    leg.pull({
+      chunk() {
+        throw new Error("a bug");
+      },
+      cut: (failure) => resolve(failure as Failure),
+    });
   });
   engine().push("data: 1\n\n");
   expect(await failed).toMatchObject({ code: "internal", stage: "router" });

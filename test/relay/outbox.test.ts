@@ -27,10 +27,10 @@ describe("what is ready for the client", () => {
   test("at the end whoever waits gets the first of what is left, then may take the others; then there is nothing", () => {
     const { box, blocks } = outbox(100_000, 20_000, 1);
     const taken: (Uint8Array | undefined)[] = [];
-    box.await((bytes) => taken.push(bytes));
+    box.await({ take: (bytes) => void taken.push(bytes) });
     box.end();
     while (!box.empty) taken.push(box.take());
-    box.await((bytes) => taken.push(bytes));
+    box.await({ take: (bytes) => void taken.push(bytes) });
     box.end();
     expect(taken).toEqual([blocks[0]!, blocks[1]!, blocks[2]!, undefined]);
   });

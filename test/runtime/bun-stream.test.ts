@@ -31,7 +31,7 @@ test.each(["promises", "callbacks"])("blocks that are there at once come whole a
   let given = 0;
   const block = () => (given < 10_000 ? encoder.encode(`${given++},`) : undefined);
   const source: ClientSource = { next: async () => block() };
-  if (how === "callbacks") source.pull = (take) => take(block());
+  if (how === "callbacks") source.pull = (taker) => taker.take(block());
   const { url, left } = serve(source);
   expect(await (await fetch(url)).text()).toBe(Array.from({ length: 10_000 }, (_, i) => `${i},`).join(""));
   expect(left()).toBe(0);
@@ -45,9 +45,9 @@ test.each([
       let pulled = 0;
       return {
         next: () => Promise.resolve(undefined),
-        pull: (take) => {
+        pull: (taker) => {
           if (pulled++ > 0) throw new Error("a bug");
-          setImmediate(() => take(encoder.encode("first")));
+          setImmediate(() => taker.take(encoder.encode("first")));
         },
       };
     },
@@ -80,11 +80,11 @@ test.each([16, 240, 256, 16_384])("a client that does not read stops the source,
   let pulled = 0;
   const { port, left } = serve({
     next: () => new Promise(() => {}),
-    pull: (take) =>
+    pull: (taker) =>
       setImmediate(() => {
         // As a socket hands events over: many in one turn of the event loop.
         pulled += size;
-        take(block);
+        taker.take(block);
       }),
   });
   const socket = connect({ host: "127.0.0.1", port });

@@ -19,15 +19,15 @@ const KEEP_ALIVE_MS = 60_000;
 
 /** One TCP connection to one engine, which carries one exchange after the other. */
 export class Connection implements Carrier, TcpPeer {
+  #exchange: PushedExchange | undefined;
+  /** While a body is under way. */
+  #body: AnswerBody | undefined;
+  /** While the head of an answer is. */
+  #parser: HeadParser | undefined;
   readonly host: string;
   readonly #idle: IdleConnections;
-  /** While the head of an answer is under way. */
-  #parser: HeadParser | undefined;
-  /** While a body is. */
-  #body: AnswerBody | undefined;
   #keepsAlive = false;
   #socket: TcpSocket | undefined;
-  #exchange: PushedExchange | undefined;
   /** Until the connection is open. */
   #request: RequestText | undefined;
   /** What of the request the kernel has not taken yet. */

@@ -1,4 +1,4 @@
-import type { AnswerHead, Exchange, HeadListener } from "../../legs/exchange.ts";
+import type { AnswerHead, BodyReader, Exchange, HeadListener } from "../../legs/exchange.ts";
 import { StreamBody } from "../../legs/stream-body.ts";
 import type { Unpack } from "../unpack.ts";
 
@@ -23,20 +23,20 @@ const utf8 = new TextDecoder();
 
 /** One request and its answer on a connection that pushes what comes; whoever reads asks for it when it can be used. */
 export class PushedExchange implements Exchange {
+  /** Who waits for the next bytes. */
+  #reader: BodyReader | undefined;
+  /** The codings of an answer that came compressed although nobody asked, until its first bytes are read. */
+  #packed: string | undefined;
+  #unpacked: StreamBody | undefined;
+  #waitingBytes = 0;
+  #ended = false;
+  #broken: { error: unknown } | undefined;
+  #waiting: Uint8Array[] = [];
   readonly #listener: HeadListener;
   readonly #unpack: Unpack;
   /** While the answer is under way. */
   #carrier: Carrier | undefined;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
-  #take: ((chunk: Uint8Array | undefined) => void) | undefined;
-  #fail: ((error: unknown) => void) | undefined;
   #begun = false;
-  #ended = false;
-  #broken: { error: unknown } | undefined;
-  /** The codings of an answer that came compressed although nobody asked, until its first bytes are read. */
-  #packed: string | undefined;
-  #unpacked: StreamBody | undefined;
 
   constructor(listener: HeadListener, unpack: Unpack) {
     this.#listener = listener;
@@ -55,10 +55,10 @@ export class PushedExchange implements Exchange {
   }
 
   receive(bytes: Uint8Array): void {
-    const take = this.#take;
-    if (take !== undefined) {
-      this.#take = undefined;
-      take(bytes);
+    const reader = this.#reader;
+    if (reader !== undefined) {
+      this.#reader = undefined;
+      reader.chunk(bytes);
       return;
     }
     this.#waiting.push(bytes);
@@ -69,9 +69,9 @@ export class PushedExchange implements Exchange {
   end(): void {
     this.#carrier = undefined;
     this.#ended = true;
-    const take = this.#take;
-    this.#take = undefined;
-    take?.(undefined);
+    const reader = this.#reader;
+    this.#reader = undefined;
+    reader?.chunk(undefined);
   }
 
   break(error: unknown): void {
@@ -81,60 +81,59 @@ export class PushedExchange implements Exchange {
       this.#listener.failed(error);
       return;
     }
-    if (this.#take === undefined) return;
-    this.#take = undefined;
-    this.#fail!(error);
+    const reader = this.#reader;
+    this.#reader = undefined;
+    reader?.cut(error);
   }
 
-  read(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
-    if (this.#unpacked !== undefined) this.#unpacked.read(take, fail);
-    else if (this.#packed !== undefined) this.#readPacked(this.#packed, take, fail);
-    else this.readWire(take, fail);
+  read(reader: BodyReader): void {
+    if (this.#unpacked !== undefined) this.#unpacked.read(reader);
+    else if (this.#packed !== undefined) this.#readPacked(this.#packed, reader);
+    else this.readWire(reader);
   }
 
   /** A body of no bytes at all is none, whatever its head says of codings. */
-  #readPacked(packed: string, take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
-    this.readWire((first) => {
-      this.#packed = undefined;
-      if (first === undefined) {
-        take(undefined);
-        return;
-      }
-      try {
-        const stream = this.#unpack(streamOf(this, pieceOf(packed), first as Uint8Array<ArrayBuffer>), packed);
-        if (stream !== undefined) this.#unpacked = new StreamBody(stream);
-      } catch (error) {
-        this.close();
-        fail(error);
-        return;
-      }
-      if (this.#unpacked === undefined) take(first);
-      else this.#unpacked.read(take, fail);
-    }, fail);
+  #readPacked(packed: string, reader: BodyReader): void {
+    this.readWire({
+      chunk: (first) => {
+        this.#packed = undefined;
+        if (first === undefined) {
+          reader.chunk(undefined);
+          return;
+        }
+        try {
+          const stream = this.#unpack(streamOf(this, pieceOf(packed), first as Uint8Array<ArrayBuffer>), packed);
+          if (stream !== undefined) this.#unpacked = new StreamBody(stream);
+        } catch (error) {
+          this.close();
+          reader.cut(error);
+          return;
+        }
+        if (this.#unpacked === undefined) reader.chunk(first);
+        else this.#unpacked.read(reader);
+      },
+      cut: (error) => reader.cut(error),
+    });
   }
 
   /** As it is on the wire. */
-  readWire(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
-    if (this.#waiting.length > 0 || this.#ended || this.#broken !== undefined) {
-      this.#giveSoon(take, fail);
-      return;
-    }
-    this.#take = take;
-    this.#fail = fail;
+  readWire(reader: BodyReader): void {
+    if (this.#waitingBytes > 0 || this.#ended || this.#broken !== undefined) this.#giveSoon(reader);
+    else this.#reader = reader;
   }
 
-  /** What is there already; in a function of its own as `Leg` has one (the other is called for each event). */
-  #giveSoon(take: (chunk: Uint8Array | undefined) => void, fail: (error: unknown) => void): void {
+  /** What is there already. Not in `readWire`: a function that holds others makes room for what they see each time it is called. */
+  #giveSoon(reader: BodyReader): void {
     const next = this.#waiting.shift();
     if (next !== undefined) {
       this.#waitingBytes -= next.length + PIECE_BYTES;
       if (this.#waitingBytes === 0) this.#carrier?.resume();
-      queueMicrotask(() => take(next));
+      queueMicrotask(() => reader.chunk(next));
     } else if (this.#ended) {
-      queueMicrotask(take);
+      queueMicrotask(() => reader.chunk(undefined));
     } else {
       const { error } = this.#broken!;
-      queueMicrotask(() => fail(error));
+      queueMicrotask(() => reader.cut(error));
     }
   }
 
@@ -145,15 +144,18 @@ export class PushedExchange implements Exchange {
     }
     return new Promise((resolve, reject) => {
       const parts: Uint8Array[] = [];
-      const take = (chunk: Uint8Array | undefined): void => {
-        if (chunk === undefined) {
-          resolve(utf8.decode(Buffer.concat(parts)));
-          return;
-        }
-        parts.push(chunk);
-        this.read(take, reject);
+      const whole: BodyReader = {
+        chunk: (bytes) => {
+          if (bytes === undefined) {
+            resolve(utf8.decode(Buffer.concat(parts)));
+            return;
+          }
+          parts.push(bytes);
+          this.read(whole);
+        },
+        cut: reject,
       };
-      this.read(take, reject);
+      this.read(whole);
     });
   }
 
@@ -163,6 +165,7 @@ export class PushedExchange implements Exchange {
     if ((this.#ended && this.#packed === undefined) || this.#broken !== undefined) return;
     this.#ended = false;
     this.#waiting = [];
+    this.#waitingBytes = 0;
     this.#broken = { error: new Error("Closed from here") };
     this.#carrier?.abandon();
     this.#carrier = undefined;
@@ -187,7 +190,7 @@ function streamOf(
       async pull(controller) {
         if (rest.length === 0) {
           const chunk = await new Promise<Uint8Array | undefined>((resolve, reject) => {
-            exchange.readWire(resolve, reject);
+            exchange.readWire({ chunk: resolve, cut: reject });
           });
           if (chunk === undefined) {
             controller.close();

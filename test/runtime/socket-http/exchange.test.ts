@@ -66,19 +66,19 @@ test("whatever comes in whatever order: every byte once and in order, one call b
         if (step === "read" && pending === 0) {
           pending++;
           inCall = true;
-          exchange.read(
-            (chunk) => {
+          exchange.read({
+            chunk(bytes) {
               expect(inCall).toBe(false);
               pending--;
-              if (chunk === undefined) ends++;
-              else got += Buffer.from(chunk).toString();
+              if (bytes === undefined) ends++;
+              else got += Buffer.from(bytes).toString();
             },
-            () => {
+            cut() {
               expect(inCall).toBe(false);
               pending--;
               failures++;
             },
-          );
+          });
           inCall = false;
         }
         expect(pending === 0 || pending === 1).toBe(true);
@@ -106,7 +106,7 @@ function begun(unpack: Unpack, headers: Record<string, string>): { exchange: Pus
 }
 
 function chunk(exchange: PushedExchange): Promise<Uint8Array | undefined> {
-  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+  return new Promise((resolve, reject) => exchange.read({ chunk: resolve, cut: reject }));
 }
 
 describe("an answer that came compressed", () => {

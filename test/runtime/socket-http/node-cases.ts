@@ -38,7 +38,7 @@ function engine(answer: (side: EngineSide, request: string) => void): Promise<Tc
 }
 
 function chunk(exchange: Exchange): Promise<Uint8Array | undefined> {
-  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+  return new Promise((resolve, reject) => exchange.read({ chunk: resolve, cut: reject }));
 }
 
 async function failure(promise: Promise<unknown>): Promise<{ name: string; code?: string; fault: string }> {

@@ -44,7 +44,7 @@ function send(
 }
 
 function chunk(exchange: Exchange): Promise<Uint8Array | undefined> {
-  return new Promise((resolve, reject) => exchange.read(resolve, reject));
+  return new Promise((resolve, reject) => exchange.read({ chunk: resolve, cut: reject }));
 }
 
 /** The answer, and the connection is at rest. */
@@ -335,12 +335,12 @@ describe("answers", () => {
     });
     const { exchange, head } = send(peer.url);
     await head;
-    exchange.read(
-      () => {
+    exchange.read({
+      chunk() {
         throw new Error("a bug");
       },
-      () => {},
-    );
+      cut() {},
+    });
     await until(() => peer.connections[0]!.closed);
     // Of our own: no engine is to blame.
     expect(await error(chunk(exchange))).toMatchObject({ code: "internal", stage: "router" });
