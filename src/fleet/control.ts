@@ -170,6 +170,7 @@ export class FleetControl {
     this.#refuseNames(config);
     const report = applyConfig(this.#targets, config, secrets);
     this.#followNames(config, secrets);
+    this.#shared?.reloaded();
     const { log } = this.#targets.services.telemetry;
     const left = report.restart.length > 0;
     log.event(left ? "warn" : "info", "config_reloaded", {
@@ -196,8 +197,7 @@ export class FleetControl {
   /** An operator has done it at another router. Throws a `JoinError` where it cannot be done here. */
   #obey(pool: Pool, { worker: name, url, what, role, settings }: Mark): void {
     const { fleet, telemetry } = this.#targets.services;
-    const members = [...pool.prefill, ...pool.decode, ...pool.workers];
-    const worker = members.find((member) => (url === undefined ? member.name === name : member.url === url));
+    const worker = pool.members().find((member) => (url === undefined ? member.name === name : member.url === url));
     if (what === "drain" && worker?.draining === false) this.#drain(worker);
     if (what === "leave" && worker !== undefined) this.#leave(worker);
     if (what !== "join" || role === undefined || settings === undefined || settings.url.startsWith(DNS_PREFIX)) return;

@@ -88,6 +88,19 @@ export class SharedState {
     topic.nextAt = Math.min(topic.nextAt, (topic.endedAt ?? Number.NEGATIVE_INFINITY) + BUSY_MS);
   }
 
+  /**
+   * The configuration has been read again. Who it has brought back has left no longer: a router that begins later must not take it out once
+   * more. Those that keep it out do so until they read it themselves, so the mark says nothing of how to join.
+   */
+  reloaded(): void {
+    for (const pool of this.#o.fleet.allPools()) {
+      const marks = this.#topics.get(pool.topic)?.marks;
+      for (const worker of pool.members()) {
+        if (marks?.about(worker.url, this.#o.wallNow())?.what === "leave") this.mark(worker, { what: "join" });
+      }
+    }
+  }
+
   /** An address is no longer listed by the DNS. */
   gone(model: string, pool: string, url: string): void {
     const known = this.#o.fleet.model(model)?.pools.find(({ name }) => name === pool);

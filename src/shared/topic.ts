@@ -107,13 +107,13 @@ export class Topic {
   }
 
   names(): ReadonlySet<string> {
-    return new Set(this.#workers().map(({ name }) => name));
+    return new Set(this.pool.members().map(({ name }) => name));
   }
 
   /** Workers about which there is something to say: others take the rest for idle and well. */
   loads(now: number): LoadReport["workers"] {
     const loads: LoadReport["workers"] = new Map();
-    for (const worker of this.#workers()) {
+    for (const worker of this.pool.members()) {
       const broken = worker.breaker.state(now) === "open" || !worker.health.healthy(now);
       const { requests, tokens } = worker.load;
       if (requests > 0 || broken) loads.set(worker.name, [requests, Math.round(tokens), broken ? 1 : 0]);
@@ -131,7 +131,7 @@ export class Topic {
     if (!news && (!this.#applied || now - this.#appliedAt < FADE_MS)) return;
     this.#appliedAt = now;
     const workers = new Map<string, Worker>();
-    for (const worker of this.#workers()) {
+    for (const worker of this.pool.members()) {
       workers.set(worker.name, worker);
       worker.elsewhere.requests = 0;
       worker.elsewhere.tokens = 0;
@@ -163,10 +163,6 @@ export class Topic {
       this.#warnedSince.set(name, since);
       workers.get(name)?.warned(since, now + WARNED_MS);
     }
-  }
-
-  #workers(): Worker[] {
-    return [...this.pool.prefill, ...this.pool.decode, ...this.pool.workers];
   }
 }
 

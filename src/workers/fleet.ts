@@ -155,7 +155,7 @@ export class Fleet {
     if (this.#workers.has(config.name))
       throw new JoinError("taken", `A worker with the name "${config.name}" is there already`);
     // One engine is one worker of a pool, whatever its role (contract section 2).
-    if ([...pool.prefill, ...pool.decode, ...pool.workers].some((member) => member.url === config.url)) {
+    if (pool.members().some((member) => member.url === config.url)) {
       throw new JoinError("taken", `The pool "${poolName}" has a worker with that address already`);
     }
     const worker = this.#join(pool, role, config, apiKey, origin);

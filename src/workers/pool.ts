@@ -58,6 +58,11 @@ export class Pool {
     return this.#sets.aggregated.members;
   }
 
+  /** Those of all roles. */
+  members(): Worker[] {
+    return [...this.prefill, ...this.decode, ...this.workers];
+  }
+
   set(role: WorkerRole): WorkerSet {
     return this.#sets[role];
   }

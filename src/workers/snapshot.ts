@@ -78,7 +78,7 @@ function poolView(pool: Pool, now: number): PoolView {
       decode: pool.policy("decode").name,
       aggregated: pool.policy("aggregated").name,
     },
-    workers: [...pool.prefill, ...pool.decode, ...pool.workers].map((worker) => workerView(worker, now)),
+    workers: pool.members().map((worker) => workerView(worker, now)),
   };
 }
 

@@ -91,6 +91,22 @@ describe("what routers tell each other", () => {
     for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
   });
 
+  test("a worker that a reload brings back has left no longer, for who begins later; elsewhere it stays out until its own reload", async () => {
+    const { world, store, all } = routers(2);
+    await pass(world, all, 500);
+    await call(all[0]!, "DELETE", "/workers/d2-us-east");
+    await pass(world, all, 3_500);
+    all[0]!.control.reload(structuredClone(all[0]!.config), { workerKeys: new Map(), clientKeys: [], adminKey: "k" });
+    await pass(world, all, 3_500);
+    const late = world.router({}, { store });
+    await pass(world, [late], 500);
+    expect([all[0]!, all[1]!, late].map((router) => worker(router, "d2-us-east") !== undefined)).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+
   test("a mark that is read before a pod is there holds for it when it comes", async () => {
     const world = new World();
     const store = memoryOn(world.clock);
