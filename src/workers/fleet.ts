@@ -190,8 +190,9 @@ export class Fleet {
   }
 
   /**
-   * Takes over a checked configuration. Workers that stay (same model, pool, role and address) keep their objects: counters, breaker,
-   * health, draining. Those that joined at run time stay as long as their pool does. Nothing is changed if it throws.
+   * Takes over a checked configuration. Workers that stay (same model, pool, role, name and address) keep their objects: counters, breaker,
+   * health, draining. A drained address stays so under another name too. Workers that joined at run time stay as long as their pool does
+   * and nothing else is configured at their address. Nothing is changed if it throws.
    */
   reload(config: FleetConfig, keys: WorkerKeys): void {
     const configured = new Set<string>();
@@ -236,6 +237,11 @@ export class Fleet {
     const policies = this.#policies();
     const pool = known ?? new Pool(config.name, model, config.engine, config, policies);
     if (known !== undefined) pool.configure(config, policies);
+    // An engine is one, whatever it is called: unnamed workers have the names of their places, and one that is taken out moves them all.
+    const drained = new Set<string>();
+    for (const { url, draining } of pool.members()) if (draining) drained.add(url);
+    const configured = new Set<string>();
+    for (const [list] of ROLES) for (const { url } of config[list]) configured.add(url);
     for (const [list, role] of ROLES) {
       const set = pool.set(role);
       const wanted = new Map(config[list].map((worker) => [worker.url, worker]));
@@ -246,7 +252,7 @@ export class Fleet {
           worker.configure(settingsOf(settings, keyOf(settings, keys)));
           wanted.delete(worker.url);
           this.#joined.delete(worker);
-        } else if (settings !== undefined || !this.#joined.has(worker)) {
+        } else if (configured.has(worker.url) || !this.#joined.has(worker)) {
           set.remove(worker);
           pool.policy(role).forget?.(worker);
           continue;
@@ -258,7 +264,9 @@ export class Fleet {
       }
       for (const worker of wanted.values()) {
         if (worker.url.startsWith(DISCOVERED)) continue;
-        stay.add(this.#join(pool, role, worker, keyOf(worker, keys)));
+        const joined = this.#join(pool, role, worker, keyOf(worker, keys));
+        joined.draining = drained.has(worker.url);
+        stay.add(joined);
       }
     }
     return pool;

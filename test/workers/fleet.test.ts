@@ -182,6 +182,27 @@ describe("Fleet at run time", () => {
     expect(fleet.worker("extra")!.url).toBe("http://extra:8000");
   });
 
+  test("a configured worker takes its address back from one that joined there in another role", () => {
+    const fleet = makeFleet();
+    const worker = workerConfig("extra", { url: "http://one-engine:1" });
+    fleet.add({ model: "m", pool: "default", role: "decode", worker });
+    const next = fleetConfig();
+    next.models[0]!.pools[0]!.prefill.push(workerConfig("p3", { url: "http://one-engine:1" }));
+    fleet.reload(next, new Map());
+    expect([fleet.worker("extra"), fleet.worker("p3")?.role]).toEqual([undefined, "prefill"]);
+    expect(fleet.model("m")!.pools[0]!.decode.map(({ name }) => name)).toEqual(["d1", "d2"]);
+  });
+
+  test("a drained address stays drained when a reload calls it otherwise, as happens to those that are named by their places", () => {
+    const fleet = makeFleet();
+    fleet.drain("d2");
+    const next = fleetConfig();
+    next.models[0]!.pools[0]!.decode = [workerConfig("d1", { url: "http://d2:8000" }), workerConfig("d2")];
+    next.models[0]!.pools[0]!.decode[1]!.url = "http://d3:8000";
+    fleet.reload(next, new Map());
+    expect(["d1", "d2"].map((name) => fleet.worker(name)!.draining)).toEqual([true, false]);
+  });
+
   test("a reload brings new breaker and health settings to workers that stay", () => {
     const fleet = makeFleet();
     const worker = fleet.worker("d1")!;
