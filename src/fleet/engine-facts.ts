@@ -16,7 +16,7 @@ interface Known {
   asking: Promise<void> | undefined;
   /** A question that has no answer by then never will: on Workers one is killed with the request it rode on. */
   lostAt: number;
-  /** Infinity = only after the worker has been down. */
+  /** Infinity = only after the worker has been down; a contradiction is looked at again. */
   askAt: number;
   retryMs: number;
   problems: readonly string[];
@@ -138,6 +138,8 @@ export class EngineFacts {
     known.asking = undefined;
     if (answered) {
       known.retryMs = FIRST_RETRY_MS;
+      // Somebody is going to mend it, on either side, and perhaps so quickly that no probe sees the engine down.
+      if (known.problems.length > 0 && known.askAt === Infinity) known.askAt = clock.now() + LONGEST_RETRY_MS;
       return;
     }
     if (known.askAt === Infinity) known.askAt = clock.now() + known.retryMs;

@@ -61,6 +61,26 @@ describe("what SGLang tells of itself", () => {
     ]);
   });
 
+  test("a difference is looked at again, each minute: an engine may be put right without a probe that fails", async () => {
+    const house = sglangHouse({ role: "decode" });
+    const clock = new ManualClock();
+    const { router, log } = routerOver(house, sglang(), { clock });
+    await tend(router);
+    expect(router.control.one("prefill-1").problems.length).toBe(1);
+    house.engines.set(P, sglangHouse().engines.get(P)!);
+    await clock.advance(59_000);
+    await tend(router);
+    expect(router.control.one("prefill-1").problems.length).toBe(1);
+    await clock.advance(1_000);
+    await tend(router);
+    expect(router.control.one("prefill-1").problems).toEqual([]);
+    expect(log.filter(({ event }) => event === "worker_differs").map(({ level }) => level)).toEqual(["warn", "info"]);
+    const asked = house.seen.length;
+    await clock.advance(600_000);
+    await tend(router);
+    expect(house.seen.length).toBe(asked);
+  });
+
   test("is asked once, at the older path where the newer is unknown, and again after the worker was down", async () => {
     const house = new EngineHouse();
     const told = { disaggregation_mode: "null", disaggregation_bootstrap_port: 1, dp_size: 1, served_model_name: "m" };
