@@ -1,6 +1,6 @@
 import { isErrorStatus } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
-import { type ClientGone, Failure, isMerelyLost } from "../errors/failure.ts";
+import { type ClientGone, Failure, type FaultKind, isMerelyLost } from "../errors/failure.ts";
 import type { AnswerHead, BodyReader } from "../legs/exchange.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
@@ -30,11 +30,17 @@ export interface DecodeSideOptions {
   tail: PrefillTail | undefined;
   choices: number;
   editor: EventEditor | undefined;
+  owner: DecodeOwner;
+}
+
+/** The attempt whose answer it is. */
+export interface DecodeOwner {
   /** A prefill failure of our own making (its deadline) that the heart's error hides. */
-  prefillOverride(): Failure | undefined;
+  readonly timedOut: Failure | undefined;
   /** The worker answers, and goes on answering. */
   speaks(now: number): void;
-  ended(failure: Failure | ClientGone | undefined): void;
+  /** The answer is over for the client: well, with an error frame, or because the client left. */
+  decodeEnded(failure: Failure | ClientGone | undefined): void;
 }
 
 /** Error bodies of engines are bounded in what clients see; this bounds what is read. */
@@ -44,7 +50,7 @@ const ERROR_BODY_MS = 2_000;
 const ANSWER_BYTES = 268_435_456;
 
 /** The answering leg of a request: decode's in a split, the only one on an aggregated worker. */
-export class DecodeSide {
+export class DecodeSide implements RelayObserver {
   readonly #o: DecodeSideOptions;
   readonly leg: Leg;
   relay: DecodeRelay | undefined;
@@ -83,9 +89,8 @@ export class DecodeSide {
       clock: services.clock,
       limits: { eventBytes: limits.eventBytes, settleMs: timeouts.settleMs, idleMs: timeouts.idleMs },
       lateFailure,
-      explain: (error) => this.#o.prefillOverride() ?? explainPrefill(error),
       mask: services.telemetry.mask,
-      observer: this.#observer(),
+      observer: this,
     });
     this.relay = relay;
     try {
@@ -129,7 +134,7 @@ export class DecodeSide {
     const tail = this.#o.tail ?? this.#settledTail();
     const body = editAnswer(call.request, text, tail);
     usageOf(call.record, text, api);
-    this.#o.ended(undefined);
+    this.#o.owner.decodeEnded(undefined);
     call.record.committedAt = services.clock.now();
     call.record.status = 200;
     return { kind: "buffered", body, headers: passedHeaders(head.headers) };
@@ -152,22 +157,19 @@ export class DecodeSide {
       }),
     );
     const ms = services.clock.now() - since;
-    call.record.settleWaitMs = ms;
-    services.telemetry.metrics.settleWait(ms);
+    this.settleWaited(ms);
   }
 
   /** What prefill's tail held, as far as it is known now. Throws prefill's Failure. */
   #settledTail(): PrefillTail | undefined {
-    const { task, services, call } = this.#o;
+    const { task, services } = this.#o;
     const outcome = task?.outcome ?? null;
     if (outcome === null) return undefined;
     if (outcome.ok) return outcome.tail;
-    const failure = this.#o.prefillOverride() ?? explainPrefill(outcome.error);
+    const failure = this.explain(outcome.error);
     const { kind } = failure;
     if (isMerelyLost(kind) && services.config.lateFailure === "definitive") {
-      call.record.lateFailure = kind;
-      call.record.lateFailureWhen = "streaming";
-      services.telemetry.metrics.lateFailure(kind, "streaming");
+      this.lateFailure(kind, "streaming");
       return undefined;
     }
     throw failure;
@@ -246,49 +248,63 @@ export class DecodeSide {
     this.#limitFrom = 0;
   }
 
-  #observer(): RelayObserver {
+  // -- what the relay tells, and asks
+
+  explain(error: unknown): Failure {
+    return this.#o.owner.timedOut ?? explainPrefill(error);
+  }
+
+  ended(failure: Failure | ClientGone | undefined): void {
     const { call, services } = this.#o;
     const { record } = call;
-    const { metrics } = services.telemetry;
-    return {
-      ended: (failure) => {
-        const relay = this.relay;
-        this.#limitMet();
-        if (failure instanceof Failure) {
-          record.errorFrame = true;
-          metrics.errorFrame();
-        }
-        if (relay !== undefined) {
-          // A short answer is over in the tick that commits it, before `stream` has heard of the commit.
-          if (relay.committed && record.status === 0) {
-            record.status = 200;
-            record.committedAt = services.clock.now();
-          }
-          record.chunks = relay.blocksOut;
-          record.bytesOut = relay.bytesOut;
-        }
-        this.#o.ended(failure);
-        call.done(failure);
-      },
-      firstEvent: () => {
-        this.leg.firstEventSeen = true;
-      },
-      speaks: (now) => this.#o.speaks(now),
-      settleWaited: (ms) => {
-        record.settleWaitMs = ms;
-        metrics.settleWait(ms);
-      },
-      mended: (what) => {
-        if (what === "error_dropped") metrics.droppedAfterFinish();
-        else metrics.completedByRouter(what === "end_mark" ? "no_end_mark" : what);
-      },
-      lateFailure: (kind, when) => {
-        record.lateFailure = kind;
-        record.lateFailureWhen = when;
-        metrics.lateFailure(kind, when);
-      },
-      usage: (data) => usageOf(record, data, call.request.api),
-    };
+    const relay = this.relay;
+    this.#limitMet();
+    if (failure instanceof Failure) {
+      record.errorFrame = true;
+      services.telemetry.metrics.errorFrame();
+    }
+    if (relay !== undefined) {
+      // A short answer is over in the tick that commits it, before `stream` has heard of the commit.
+      if (relay.committed && record.status === 0) {
+        record.status = 200;
+        record.committedAt = services.clock.now();
+      }
+      record.chunks = relay.blocksOut;
+      record.bytesOut = relay.bytesOut;
+    }
+    this.#o.owner.decodeEnded(failure);
+    call.done(failure);
+  }
+
+  firstEvent(): void {
+    this.leg.firstEventSeen = true;
+  }
+
+  speaks(now: number): void {
+    this.#o.owner.speaks(now);
+  }
+
+  settleWaited(ms: number): void {
+    this.#o.call.record.settleWaitMs = ms;
+    this.#o.services.telemetry.metrics.settleWait(ms);
+  }
+
+  mended(what: "end_mark" | "cut" | "silence" | "error_dropped"): void {
+    const { metrics } = this.#o.services.telemetry;
+    if (what === "error_dropped") metrics.droppedAfterFinish();
+    else metrics.completedByRouter(what === "end_mark" ? "no_end_mark" : what);
+  }
+
+  lateFailure(kind: FaultKind, when: "streaming" | "after_end"): void {
+    const { record } = this.#o.call;
+    record.lateFailure = kind;
+    record.lateFailureWhen = when;
+    this.#o.services.telemetry.metrics.lateFailure(kind, when);
+  }
+
+  usage(data: string): void {
+    const { record, request } = this.#o.call;
+    usageOf(record, data, request.api);
   }
 }
 

@@ -13,7 +13,7 @@ import type { Pool } from "../workers/pool.ts";
 import type { Answer } from "./answer.ts";
 import { blame, isOpenDecodeFault } from "./blame.ts";
 import type { Call } from "./call.ts";
-import { DecodeSide } from "./decode-side.ts";
+import { type DecodeOwner, DecodeSide } from "./decode-side.ts";
 import { explain, explainPrefill } from "./explain.ts";
 import type { Handoff } from "./handoff.ts";
 import { Interruptible } from "./interruptible.ts";
@@ -22,7 +22,7 @@ import type { Services } from "./services.ts";
 import { RELEASE_MS, tearDown } from "./tear-down.ts";
 
 /** One try at answering a split request: one prefill worker, one decode worker, one set of ids. */
-export class SplitAttempt {
+export class SplitAttempt implements DecodeOwner {
   readonly #services: Services;
   readonly #call: Call;
   readonly #pool: Pool;
@@ -36,11 +36,11 @@ export class SplitAttempt {
   #decodeSide: DecodeSide | undefined;
   #completion: Promise<PrefillCompletion> | undefined;
   #task: PrefillTask | undefined;
-  #timedOut: Failure | undefined;
   #stopPrefillDeadline: (() => void) | undefined;
   #prefillBlamed = false;
   #offStop: () => void = nothing;
   #handoff: Handoff | undefined;
+  timedOut: Failure | undefined;
   /** Decode answered 5xx before an answer: whose fault that was shows only in the retry (a dead prefill makes every decode answer 500). */
   decodeFaultOpen = false;
 
@@ -71,7 +71,7 @@ export class SplitAttempt {
       this.#handoff = handoff;
       return await this.#runDecode(handoff);
     } catch (error) {
-      const failure = this.#call.stopped ?? this.#timedOut ?? explain(error);
+      const failure = this.#call.stopped ?? this.timedOut ?? explain(error);
       this.#failed(failure);
       throw failure;
     }
@@ -128,7 +128,7 @@ export class SplitAttempt {
         kind: "timeout",
         message: `Prefill was not done within ${prefillMs} ms`,
       });
-      this.#timedOut = failure;
+      this.timedOut = failure;
       this.#blameForSilence(failure);
       this.#wait.interrupt(failure);
       this.#prefillLeg?.close("deadline");
@@ -149,7 +149,7 @@ export class SplitAttempt {
       this.#decodeSide?.prefillSucceeded();
       return;
     }
-    const failure = this.#timedOut ?? explainPrefill(outcome.error);
+    const failure = this.timedOut ?? explainPrefill(outcome.error);
     this.#services.facts?.doubt(this.#prefill.worker);
     // A tail that we cut ourselves says nothing about the worker.
     if (this.#prefillLeg?.cutHere !== true) this.#blamePrefill(failure);
@@ -196,17 +196,18 @@ export class SplitAttempt {
       tail: this.#task === undefined ? handoff.tail : undefined,
       choices: 1,
       editor: this.#call.request.stream ? eventEdits(this.#call.request) : undefined,
-      prefillOverride: () => this.#timedOut,
-      speaks: (now) => this.#decode.speaks(now),
-      ended: (failure) => this.#decodeEnded(failure),
+      owner: this,
     });
     this.#decodeSide = side;
     side.leg.onClosed(() => this.#decode.release());
     return this.#call.request.stream ? side.stream() : side.buffered();
   }
 
-  /** The answer is over for the client: well, with an error frame, or because the client left. */
-  #decodeEnded(failure: Failure | ClientGone | undefined): void {
+  speaks(now: number): void {
+    this.#decode.speaks(now);
+  }
+
+  decodeEnded(failure: Failure | ClientGone | undefined): void {
     const now = this.#services.clock.now();
     const side = this.#decodeSide!;
     this.#offStop();
@@ -236,7 +237,7 @@ export class SplitAttempt {
       record.tailEndedAt = clock.now();
       // Nobody can be told any more but those who run the fleet; a tail that was cut here has not failed.
       if (!outcome.ok && !leg.cutHere) {
-        const kind = (this.#timedOut ?? explainPrefill(outcome.error)).kind ?? "content";
+        const kind = (this.timedOut ?? explainPrefill(outcome.error)).kind ?? "content";
         record.lateFailure = kind;
         record.lateFailureWhen = "after_end";
         telemetry.metrics.lateFailure(kind, "after_end");

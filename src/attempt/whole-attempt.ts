@@ -5,7 +5,7 @@ import type { Lease } from "../workers/lease.ts";
 import type { Answer } from "./answer.ts";
 import { blame } from "./blame.ts";
 import type { Call } from "./call.ts";
-import { DecodeSide } from "./decode-side.ts";
+import { type DecodeOwner, DecodeSide } from "./decode-side.ts";
 import { explain } from "./explain.ts";
 import { Interruptible } from "./interruptible.ts";
 import { openLeg } from "./open-leg.ts";
@@ -15,12 +15,14 @@ import type { Services } from "./services.ts";
 const LINGER_MS = 2_000;
 
 /** One try at answering a request on one worker: an aggregated one, or decode alone. */
-export class WholeAttempt {
+export class WholeAttempt implements DecodeOwner {
   readonly #services: Services;
   readonly #call: Call;
   readonly #lease: Lease;
   readonly #side: DecodeSide;
   readonly #wait = new Interruptible();
+  /** There is no prefill. */
+  readonly timedOut = undefined;
   #offStop: () => void = nothing;
 
   constructor(services: Services, call: Call, lease: Lease, leg: LegRequest, choices: number, id: string) {
@@ -40,9 +42,7 @@ export class WholeAttempt {
         call.request.engineModel === undefined || !call.request.stream
           ? undefined
           : eventEdits({ ...call.request, wantsInputLogprobs: false }),
-      prefillOverride: nobody,
-      speaks: (now) => lease.speaks(now),
-      ended: (failure) => this.#ended(failure),
+      owner: this,
     });
     this.#side.leg.onClosed(() => lease.release());
   }
@@ -63,7 +63,11 @@ export class WholeAttempt {
     }
   }
 
-  #ended(failure: Failure | ClientGone | undefined): void {
+  speaks(now: number): void {
+    this.#lease.speaks(now);
+  }
+
+  decodeEnded(failure: Failure | ClientGone | undefined): void {
     this.#offStop();
     const now = this.#services.clock.now();
     if (failure === undefined) {
@@ -79,10 +83,6 @@ export class WholeAttempt {
     if (this.#side.relay?.committed === true) this.#side.relay.stop(why);
     else this.#wait.interrupt(why);
   }
-}
-
-function nobody(): undefined {
-  return undefined;
 }
 
 function nothing(): void {}

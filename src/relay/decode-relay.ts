@@ -18,7 +18,7 @@ import { lastEvent } from "./last-event.ts";
 import { type BytesTaker, concat, Outbox } from "./outbox.ts";
 import type { RelayOptions } from "./ports.ts";
 import { SettleWait } from "./settle-wait.ts";
-import { Silence } from "./silence.ts";
+import { Silence, type SilenceListener } from "./silence.ts";
 
 export type { RelayObserver, RelayOptions } from "./ports.ts";
 
@@ -34,7 +34,7 @@ const encoder = new TextEncoder();
  *
  * The per-chunk path is `pull` → `chunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
  */
-export class DecodeRelay implements BodyReader {
+export class DecodeRelay implements BodyReader, SilenceListener {
   // What each chunk meets stands together: with a thousand streams a cache line more is what an event's own work costs.
   #state: State = "holding";
   #reading = false;
@@ -65,13 +65,8 @@ export class DecodeRelay implements BodyReader {
     this.#eventBytes = options.limits.eventBytes;
     this.#everyEvent = options.editor?.everyEvent === true;
     this.#stream = new StreamState(options.choices);
-    this.#silence = new Silence(
-      options.clock,
-      options.limits.idleMs,
-      () => this.#silent(),
-      (now) => options.observer.speaks(now),
-    );
-    this.#settleWait = new SettleWait(options.clock, (ms, settled) => options.observer.settleWaited(ms, settled));
+    this.#silence = new Silence(options.clock, options.limits.idleMs, this, options.observer);
+    this.#settleWait = new SettleWait(options.clock, options.observer);
     this.#tail = options.tail;
   }
 
@@ -324,7 +319,7 @@ export class DecodeRelay implements BodyReader {
       this.#afterSettling();
       return;
     }
-    const failure = this.#o.explain(outcome.error);
+    const failure = this.#o.observer.explain(outcome.error);
     const kind = failure.kind ?? "content";
     if (this.#state === "released") {
       this.#o.observer.lateFailure(kind, "after_end", true);
@@ -357,7 +352,8 @@ export class DecodeRelay implements BodyReader {
     );
   }
 
-  #silent(): void {
+  /** Called by the watch over decode's silence. */
+  silent(): void {
     if (this.#state === "released") {
       this.#complete("silence");
       return;

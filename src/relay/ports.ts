@@ -5,8 +5,10 @@ import type { Clock } from "../runtime/clock.ts";
 import type { StreamApi } from "../sse/api.ts";
 import type { EventEditor } from "./held-event.ts";
 
-/** What the relay tells, each at most once per cause; counters and logs are the listener's business. */
+/** What the relay tells, each at most once per cause (counters and logs are the observer's business), and what it asks. */
 export interface RelayObserver {
+  /** The heart's error → what the client may see. */
+  explain(error: unknown): Failure;
   /** The stream is over for the client. `undefined`: well. */
   ended(failure: Failure | ClientGone | undefined): void;
   /** The first whole event of decode came (a deferred cancel may close the legs from here on). */
@@ -33,8 +35,6 @@ export interface RelayOptions {
   clock: Clock;
   limits: { eventBytes: number; settleMs: number; idleMs: number };
   lateFailure: "any" | "definitive";
-  /** The heart's error → what the client may see. */
-  explain(error: unknown): Failure;
   mask(text: string): string;
   observer: RelayObserver;
 }

@@ -1,16 +1,17 @@
 import type { Clock } from "../runtime/clock.ts";
+import type { RelayObserver } from "./ports.ts";
 
 /** A finished answer that waits for prefill's tail: how long it may, and how long it did. */
 export class SettleWait {
   readonly #clock: Clock;
-  readonly #waited: (ms: number, settled: boolean) => void;
+  readonly #observer: Pick<RelayObserver, "settleWaited">;
   #since = 0;
   #stop: (() => void) | undefined;
 
-  /** `waited` is told once per wait that ended by itself: after how many milliseconds, and whether the tail had settled. */
-  constructor(clock: Clock, waited: (ms: number, settled: boolean) => void) {
+  /** The observer is told once per wait that ended by itself: after how many milliseconds, and whether the tail had settled. */
+  constructor(clock: Clock, observer: Pick<RelayObserver, "settleWaited">) {
     this.#clock = clock;
-    this.#waited = waited;
+    this.#observer = observer;
   }
 
   /** Waits from now on, `ms` at most (undefined: without end), then calls `tooLong`. */
@@ -18,7 +19,7 @@ export class SettleWait {
     this.#since = this.#clock.now();
     if (ms === undefined) return;
     this.#stop = this.#clock.after(ms, () => {
-      this.#waited(this.#clock.now() - this.#since, false);
+      this.#observer.settleWaited(this.#clock.now() - this.#since, false);
       tooLong();
     });
   }
@@ -26,7 +27,7 @@ export class SettleWait {
   /** The tail has settled. */
   settled(): void {
     this.stop();
-    this.#waited(this.#clock.now() - this.#since, true);
+    this.#observer.settleWaited(this.#clock.now() - this.#since, true);
   }
 
   /** Nobody waits any more. */

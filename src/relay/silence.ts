@@ -1,7 +1,13 @@
 import type { Clock } from "../runtime/clock.ts";
+import type { RelayObserver } from "./ports.ts";
 
 /** How often at most it is told that events come. */
 const TELL_MS = 1_000;
+
+/** Hears that decode has been silent for too long, once. */
+export interface SilenceListener {
+  silent(): void;
+}
 
 /**
  * How long decode has been silent, counted only while the router waits for it: a client that does not read is not decode's silence.
@@ -19,15 +25,15 @@ export class Silence {
   #stopTimer: (() => void) | undefined;
   readonly #limitMs: number;
   readonly #clock: Clock;
-  readonly #tooLong: () => void;
-  readonly #speaks: (now: number) => void;
+  readonly #listener: SilenceListener;
+  readonly #observer: Pick<RelayObserver, "speaks">;
 
-  /** `limitMs` 0 = no limit. `speaks` is told of events, now and then. */
-  constructor(clock: Clock, limitMs: number, tooLong: () => void, speaks: (now: number) => void) {
+  /** `limitMs` 0 = no limit. */
+  constructor(clock: Clock, limitMs: number, listener: SilenceListener, observer: Pick<RelayObserver, "speaks">) {
     this.#clock = clock;
     this.#limitMs = limitMs;
-    this.#tooLong = tooLong;
-    this.#speaks = speaks;
+    this.#listener = listener;
+    this.#observer = observer;
   }
 
   /** The router waits for decode from now on. */
@@ -36,7 +42,7 @@ export class Silence {
     if (this.#spoke && now >= this.#tellAt) {
       this.#spoke = false;
       this.#tellAt = now + TELL_MS;
-      this.#speaks(now);
+      this.#observer.speaks(now);
     }
     if (this.#limitMs <= 0) return;
     this.#waiting = true;
@@ -86,6 +92,6 @@ export class Silence {
       return;
     }
     this.#waiting = false;
-    this.#tooLong();
+    this.#listener.silent();
   }
 }

@@ -1,6 +1,5 @@
 import { Call, outcomeOf } from "../attempt/call.ts";
 import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
-import { rawValue, readString } from "../json/member.ts";
 import type { JsonObject } from "../json/scan.ts";
 import { jsonString } from "../json/text.ts";
 import { outgoingHeaders } from "../legs/outgoing-headers.ts";
@@ -10,25 +9,15 @@ import type { Api } from "../sse/api.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Permit } from "../workers/admission.ts";
 import type { ResolvedModel } from "../workers/fleet.ts";
-import type { ChoiceInput } from "../workers/policy.ts";
-import { sessionKey } from "../workers/session-key.ts";
 import { admit } from "./admit.ts";
 import { noteWay } from "./answer-headers.ts";
+import { BodyPrompt } from "./body-prompt.ts";
 import type { RouteDeps } from "./deps.ts";
 import { errorResponse } from "./error-response.ts";
 import { generationRequest, modelOf, scanBody } from "./generation-request.ts";
 import { invalid, readJsonBody } from "./read-body.ts";
 import { requestId } from "./request-id.ts";
 import { respondInTime, toResponse } from "./respond.ts";
-
-/** What a prompt is made of, for the estimate of its length and for prefix hashes: the raw JSON text of these members. */
-const PROMPT_MEMBERS: Readonly<Record<Api, readonly string[]>> = {
-  chat: ["messages", "tools"],
-  completions: ["prompt"],
-  responses: ["instructions", "input"],
-  messages: ["system", "messages"],
-  generate: ["text", "input_ids"],
-};
 
 /** What a generation route needs to know of a request; Hono's context is one. */
 export interface GenerationContext {
@@ -70,7 +59,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       const engineModel = resolved.engineModel === undefined ? undefined : jsonString(resolved.engineModel);
       const parsed = generationRequest(api, path, doc, name, engineModel);
       record.streaming = parsed.stream;
-      const choice = choiceInput(api, doc, headers);
+      const choice = new BodyPrompt(api, doc, headers);
       record.promptTokens = Math.ceil(choice.tokens);
       const limits = rateLimits.take(client, choice.tokens);
       telemetry.beginTrace(record, headers);
@@ -156,19 +145,6 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
     }
     return { name, resolved };
   }
-}
-
-function choiceInput(api: Api, doc: JsonObject, headers: Headers): ChoiceInput {
-  // Joined by `+`: one member's text, the usual case, is then a view of the body and no copy of it.
-  const prompt = () => PROMPT_MEMBERS[api].reduce((text, key) => text + (rawValue(doc, key) ?? ""), "");
-  let characters = 0;
-  for (const { key, valueStart, valueEnd } of doc.members)
-    if (PROMPT_MEMBERS[api].includes(key)) characters += valueEnd - valueStart;
-  return {
-    tokens: characters / 4,
-    prompt,
-    session: () => sessionKey((name) => headers.get(name), readString(doc, "user"), prompt),
-  };
 }
 
 /** Nobody reads this; it only has to be a response. */

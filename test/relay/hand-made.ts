@@ -66,7 +66,6 @@ export async function relayed({
     clock,
     limits: { eventBytes: 65_536, settleMs: 500, idleMs: 1_000, ...limits },
     lateFailure: "any",
-    explain: explainPrefill,
     mask: (text) => text.replaceAll("secret-key", "***"),
     observer: tell(told),
     ...options,
@@ -97,6 +96,7 @@ export async function relayed({
 
 function tell(told: string[]): RelayObserver {
   return {
+    explain: explainPrefill,
     ended: (failure) =>
       told.push(failure === undefined ? "ended" : failure instanceof ClientGone ? "gone" : failure.code),
     firstEvent: () => {
