@@ -4,6 +4,12 @@ import type { BreakerConfig } from "../config/schema.ts";
 export type BreakerState = "closed" | "open" | "half-open";
 
 /**
+ * A half-open worker's probe says nothing before it ends when its answer is a buffered one, which may take minutes. Where nobody else can
+ * take a request, another one may try the worker each so often: a worker that hangs then costs one request a second, not all of them.
+ */
+const ANOTHER_MS = 1_000;
+
+/**
  * Circuit breaker of one worker. It knows three outcomes: success, failure, and neutral, which is no call at all
  * (4xx, 429/503 back-pressure, clients that leave): a neutral answer proves nothing, so it neither opens nor closes.
  *
@@ -17,6 +23,7 @@ export class Breaker {
   #openUntil = 0;
   /** Number of the probe that holds the one half-open place, 0 = free. Numbered, so that a late `leave` cannot free another's place. */
   #probe = 0;
+  #probeSince = 0;
   #probes = 0;
 
   constructor(config: BreakerConfig, onChange: (to: BreakerState, from: BreakerState) => void = ignore) {
@@ -29,9 +36,10 @@ export class Breaker {
     return this.#failures;
   }
 
-  /** When an open breaker turns half-open; Infinity when no time will change what `allows` says. */
+  /** When time alone changes what `allows` or `allowsAnother` says; Infinity = never. It may have passed. */
   get changesAt(): number {
-    return this.#state === "open" ? this.#openUntil : Infinity;
+    if (this.#state === "open") return this.#openUntil;
+    return this.#probe === 0 ? Infinity : this.#probeSince + ANOTHER_MS;
   }
 
   state(now: number): BreakerState {
@@ -44,14 +52,21 @@ export class Breaker {
     return this.state(now) === "half-open" && this.#probe === 0;
   }
 
+  /** The same where nobody else can take it: a probe that has been under way for long is no obstacle. */
+  allowsAnother(now: number): boolean {
+    if (this.allows(now)) return true;
+    return this.state(now) === "half-open" && now >= this.#probeSince + ANOTHER_MS;
+  }
+
   /**
    * Called with every request that is sent, after `allows`. Returns the number of the probe place it took, 0 when it took none
    * (closed). The holder gives it back with `leave`, once, whatever the outcome.
    */
   enter(now: number): number {
-    if (this.state(now) !== "half-open" || this.#probe !== 0) return 0;
+    if (this.state(now) !== "half-open" || !this.allowsAnother(now)) return 0;
     this.#probes += 1;
     this.#probe = this.#probes;
+    this.#probeSince = now;
     this.#become("half-open");
     return this.#probe;
   }

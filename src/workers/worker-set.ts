@@ -15,8 +15,8 @@ export class WorkerSet {
   }
 
   /**
-   * Those a request may go to now: usable, and not asking to be left alone, unless all of the usable ones do. The same array as
-   * long as nothing has changed; never to be written to.
+   * Those a request may go to now: usable, and not asking to be left alone, unless all of the usable ones do; with none usable, those
+   * that are worth a try. The same array as long as nothing has changed; never to be written to.
    */
   candidates(now: number): readonly Worker[] {
     if (this.#stale || now >= this.#validUntil) this.#refresh(now);
@@ -54,14 +54,14 @@ export class WorkerSet {
     const willing: Worker[] = [];
     let validUntil = Infinity;
     for (const worker of this.#members) {
-      // A moment that has passed already changed what it changes; only those ahead bound this list.
-      const changesAt = worker.changesAt(now);
-      if (changesAt > now && changesAt < validUntil) validUntil = changesAt;
+      validUntil = Math.min(validUntil, worker.changesAt(now));
       if (!worker.usable(now)) continue;
       usable.push(worker);
       if (now >= worker.avoidUntil) willing.push(worker);
     }
-    this.#candidates = willing.length > 0 ? willing : usable;
+    if (willing.length > 0) this.#candidates = willing;
+    else if (usable.length > 0) this.#candidates = usable;
+    else this.#candidates = this.#members.filter((worker) => worker.worthATry(now));
     this.#validUntil = validUntil;
     this.#stale = false;
   }

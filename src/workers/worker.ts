@@ -149,10 +149,14 @@ export class Worker {
     return !this.#draining && this.health.healthy(now) && this.breaker.state(now) !== "open";
   }
 
-  /** When `usable` or the wish to be avoided changes by time alone; Infinity = by time alone never. */
+  /** As `usable`, but a half-open one whose probe has been long without a word may be tried again; for where nobody else is left. */
+  worthATry(now: number): boolean {
+    return !this.#draining && this.health.healthy(now) && this.breaker.allowsAnother(now);
+  }
+
+  /** When one of these, or the wish to be avoided, changes next by time alone; Infinity = by time alone never. */
   changesAt(now: number): number {
-    const avoided = this.avoidUntil > now ? this.avoidUntil : Infinity;
-    return Math.min(this.breaker.changesAt, this.health.changesAt, avoided);
+    return Math.min(ahead(this.breaker.changesAt, now), ahead(this.health.changesAt, now), ahead(this.avoidUntil, now));
   }
 
   /** A request ended well. */
@@ -229,6 +233,11 @@ export class Worker {
   #retarget(): void {
     this.target = merged(this.#configured, this.#told);
   }
+}
+
+/** A moment that has passed changes nothing any more; beside it one that is to come must not be overlooked. */
+function ahead(at: number, now: number): number {
+  return at > now ? at : Infinity;
 }
 
 function merged(configured: ConfiguredTarget, told: Told): LegTarget {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { acquire, type Lease } from "../../src/workers/lease.ts";
 import { WorkerSet } from "../../src/workers/worker-set.ts";
-import { healthConfig, makeWorker } from "./fixtures.ts";
+import { breakerConfig, healthConfig, makeWorker, makeWorkers } from "./fixtures.ts";
 
 function badProbe(worker: ReturnType<typeof makeWorker>, now: number, kind: "error" | "timeout" = "error"): void {
   worker.health.begin(now);
@@ -81,5 +83,61 @@ describe("WorkerSet", () => {
     a.draining = true;
     expect(set.candidates(1)).toBe(before);
     expect(before).toEqual([b]);
+  });
+
+  test("its kept list is what its workers say themselves, whatever happens to them and however much time passes", () => {
+    const what = fc.constantFrom("failed", "failed", "failed", "good", "busy", "warned", "up", "down", "lease", "end");
+    const event = fc.tuple(fc.nat(1), what);
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(event, event, fc.nat(2_000)), { minLength: 60, maxLength: 120, size: "max" }),
+        (steps) => {
+          const set = new WorkerSet();
+          const workers = makeWorkers(2);
+          for (const worker of workers) set.add(worker);
+          const leases: Lease[] = [];
+          let now = 1_000;
+          for (const step of steps) {
+            if (typeof step === "number") now += step;
+            else {
+              const worker = workers[step[0]]!;
+              if (step[1] === "failed") worker.failed(now);
+              else if (step[1] === "good") worker.succeeded(now);
+              else if (step[1] === "busy") worker.busy(now, 3_000);
+              else if (step[1] === "warned") worker.warned(now, now + 3_000);
+              else if (step[1] === "up") worker.health.report({ kind: "answer", status: 200 }, now);
+              else if (step[1] === "down") worker.health.report({ kind: "error" }, now);
+              else if (step[1] === "lease") leases.push(acquire(worker, 1, now));
+              else leases.pop()?.release();
+            }
+            const usable = workers.filter((worker) => worker.usable(now));
+            const willing = usable.filter((worker) => now >= worker.avoidUntil);
+            const some = willing.length > 0 ? willing : usable;
+            const wanted = some.length > 0 ? some : workers.filter((worker) => worker.worthATry(now));
+            expect(set.candidates(now).map(({ name }) => name)).toEqual(wanted.map(({ name }) => name));
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test("a half-open worker alone is tried by one request a second while its probe says nothing, and by none beside one that is well", () => {
+    const set = new WorkerSet();
+    const [worker, other] = makeWorkers(2);
+    set.add(worker!);
+    for (let n = 0; n < breakerConfig.failures; n++) worker!.failed(0);
+    const at = breakerConfig.openMs;
+    const taken: number[] = [];
+    for (let now = at; now < at + 3_000; now += 250) {
+      if (set.candidates(now).length === 0) continue;
+      taken.push(now - at);
+      acquire(worker!, 1, now);
+    }
+    expect(taken).toEqual([0, 1_000, 2_000]);
+    set.add(other!);
+    expect(set.candidates(at + 9_000)).toEqual([other!]);
+    worker!.succeeded(at + 9_000);
+    expect(set.candidates(at + 9_000).length).toBe(2);
   });
 });
