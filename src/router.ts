@@ -150,7 +150,7 @@ export class Router {
       ? (dialect.refuse(call.request) ?? refuseParts(call.request, config.limits.fanout))
       : undefined;
     const splits = dialect.splits.has(call.request.api) && refused === undefined;
-    const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now(), tries.unreached);
+    const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now(), tries.tried);
     if ("refusal" in choice) {
       if (choice.refusal === "endpoint") return refused ?? notSplittable(call.request.path);
       return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode", call.visit?.allowedRegions);

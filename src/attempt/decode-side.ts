@@ -1,14 +1,13 @@
-import { isErrorStatus } from "../engines/failures.ts";
+import { statusFailure } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure, type FaultKind, isMerelyLost } from "../errors/failure.ts";
-import type { AnswerHead, BodyReader } from "../legs/exchange.ts";
+import type { AnswerHead } from "../legs/exchange.ts";
 import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
 import { DecodeRelay, type RelayObserver } from "../relay/decode-relay.ts";
 import type { EventEditor } from "../relay/held-event.ts";
 import { streamApis } from "../sse/api.ts";
-import { engineFault } from "../sse/engine-error.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Answer } from "./answer.ts";
 import type { Call } from "./call.ts";
@@ -37,15 +36,14 @@ export interface DecodeSideOptions {
 export interface DecodeOwner {
   /** A prefill failure of our own making (its deadline) that the heart's error hides. */
   readonly timedOut: Failure | undefined;
+  /** See `RelayObserver`. */
+  prefillFails(): boolean;
   /** The worker answers, and goes on answering. */
   speaks(now: number): void;
   /** The answer is over for the client: well, with an error frame, or because the client left. */
   decodeEnded(failure: Failure | ClientGone | undefined): void;
 }
 
-/** Error bodies of engines are bounded in what clients see; this bounds what is read. */
-const ERROR_BODY_BYTES = 1_048_576;
-const ERROR_BODY_MS = 2_000;
 /** Buffered answers have no limit of their own in the contract; this one only keeps a broken engine from filling memory. */
 const ANSWER_BYTES = 268_435_456;
 
@@ -144,12 +142,15 @@ export class DecodeSide implements RelayObserver {
   async #settle(task: PrefillTask): Promise<void> {
     const { services, wait, call } = this.#o;
     const { settleMs } = services.config.timeouts;
-    const needed = call.request.wantsInputLogprobs;
+    const needed = call.request.wantsInputLogprobs || this.prefillFails();
     if (settleMs <= 0 && !needed) return;
     const since = services.clock.now();
     await wait.wait(
       new Promise<void>((resolve) => {
-        const stop = needed ? nothing : services.clock.after(settleMs, resolve);
+        const tooLong = (): void => {
+          if (!this.prefillFails()) resolve();
+        };
+        const stop = needed ? nothing : services.clock.after(settleMs, tooLong);
         task.onSettled(() => {
           stop();
           resolve();
@@ -162,13 +163,14 @@ export class DecodeSide implements RelayObserver {
 
   /** What prefill's tail held, as far as it is known now. Throws prefill's Failure. */
   #settledTail(): PrefillTail | undefined {
-    const { task, services } = this.#o;
+    const { task, services, call } = this.#o;
     const outcome = task?.outcome ?? null;
     if (outcome === null) return undefined;
     if (outcome.ok) return outcome.tail;
     const failure = this.explain(outcome.error);
     const { kind } = failure;
-    if (isMerelyLost(kind) && services.config.lateFailure === "definitive") {
+    const dispensable = isMerelyLost(kind) && !call.request.wantsInputLogprobs;
+    if (dispensable && services.config.lateFailure === "definitive") {
       this.lateFailure(kind, "streaming");
       return undefined;
     }
@@ -189,33 +191,10 @@ export class DecodeSide implements RelayObserver {
     call.record.decodeHeadersAt = services.clock.now();
     if (head.status >= 200 && head.status < 300) return head;
     try {
-      throw statusFailure(head, await wait.wait(this.#errorText()));
+      throw statusFailure("decode", head, await wait.wait(this.leg.complaint()));
     } finally {
       this.#limitMet();
     }
-  }
-
-  /** What an engine says of its error, as much of it as comes: its status is known, and is not kept back for a body that does not end. */
-  #errorText(): Promise<string> {
-    const { clock } = this.#o.services;
-    const decoder = new TextDecoder();
-    let text = "";
-    return new Promise((resolve) => {
-      const stop = clock.after(ERROR_BODY_MS, () => resolve(text));
-      const end = (): void => {
-        stop();
-        resolve(text);
-      };
-      const reader: BodyReader = {
-        chunk: (bytes) => {
-          if (bytes !== undefined) text += decoder.decode(bytes, { stream: true });
-          if (bytes === undefined || text.length > ERROR_BODY_BYTES) end();
-          else this.leg.pull(reader);
-        },
-        cut: end,
-      };
-      this.leg.pull(reader);
-    });
   }
 
   #limitFirstToken(): void {
@@ -276,6 +255,10 @@ export class DecodeSide implements RelayObserver {
     call.done(failure);
   }
 
+  prefillFails(): boolean {
+    return this.#o.owner.prefillFails();
+  }
+
   firstEvent(): void {
     this.leg.firstEventSeen = true;
   }
@@ -306,19 +289,6 @@ export class DecodeSide implements RelayObserver {
     const { record, request } = this.#o.call;
     usageOf(record, data, request.api);
   }
-}
-
-function statusFailure(head: AnswerHead, text: string): Failure {
-  const redirected = head.status >= 300 && head.status < 400;
-  const fault = redirected ? undefined : engineFault(text, head.status);
-  return new Failure("decode_failed", {
-    status: isErrorStatus(head.status) ? head.status : 502,
-    stage: "decode",
-    kind: "status",
-    message: fault?.message ?? `The decode worker answered with status ${head.status}`,
-    ...(fault === undefined ? {} : { engine: fault }),
-    headers: passedHeaders(head.headers),
-  });
 }
 
 function timeout(message: string): Failure {

@@ -1,5 +1,5 @@
 import { scanAnswer } from "../engines/answer.ts";
-import { isErrorStatus } from "../engines/failures.ts";
+import { statusFailure } from "../engines/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
@@ -9,7 +9,6 @@ import { type CloseReason, Leg } from "../legs/leg.ts";
 import { legTrace } from "../legs/leg-trace.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { SharedHeaders } from "../legs/shared-headers.ts";
-import { engineFault } from "../sse/engine-error.ts";
 import { newSpanId } from "../telemetry/ids.ts";
 import type { RequestRecord } from "../telemetry/record.ts";
 import type { Worker } from "../workers/worker.ts";
@@ -92,21 +91,10 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
 
 async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer> {
   const head = await leg.open();
+  if (head.status < 200 || head.status >= 300) throw statusFailure("decode", head, await leg.complaint());
   const { text, truncated } = await leg.text(head, ANSWER_BYTES);
   if (truncated) throw failed(502, "content", `The answer is larger than ${ANSWER_BYTES} bytes`);
   const headers = passedHeaders(head.headers);
-  const { status } = head;
-  if (status < 200 || status >= 300) {
-    const fault = engineFault(text, status);
-    throw new Failure("decode_failed", {
-      status: isErrorStatus(status) ? status : 502,
-      stage: "decode",
-      kind: "status",
-      message: fault.message,
-      engine: fault,
-      headers,
-    });
-  }
   const contentType = head.headers.get("content-type") ?? "application/json";
   // As text a binary answer would be another one, and a page of HTML is none. A request may have asked for it: nobody is blamed.
   if (!contentType.toLowerCase().includes("json")) {

@@ -203,6 +203,10 @@ export class SplitAttempt implements DecodeOwner {
     return this.#call.request.stream ? side.stream() : side.buffered();
   }
 
+  prefillFails(): boolean {
+    return this.#prefillLeg?.complaining === true;
+  }
+
   speaks(now: number): void {
     this.#decode.speaks(now);
   }

@@ -1,6 +1,6 @@
 import { ClientGone, Failure } from "../errors/failure.ts";
 import { backoffMs } from "../workers/retry-budget.ts";
-import type { Unreached } from "../workers/split-choice.ts";
+import type { AlreadyTried } from "../workers/split-choice.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { Call } from "./call.ts";
 import type { Handoff } from "./handoff.ts";
@@ -58,11 +58,10 @@ export class Tries {
     this.#call = call;
   }
 
-  /** Those who could not be reached, when that is why another try is made; undefined for every other reason, and for a hand-off in hand. */
-  get unreached(): Unreached | undefined {
-    if (this.last === undefined || this.onlyOthers || this.keepDecode !== undefined || this.given !== undefined)
-      return undefined;
-    return { prefill: this.avoidPrefill, decode: this.avoidDecode };
+  /** Those who have failed this request; undefined where one of them is kept all the same: decode after a failed pull, prefill's hand-off. */
+  get tried(): AlreadyTried | undefined {
+    if (this.last === undefined || this.keepDecode !== undefined || this.given !== undefined) return undefined;
+    return { prefill: this.avoidPrefill, decode: this.avoidDecode, answered: this.onlyOthers };
   }
 
   /** An attempt has answered: an earlier decode 5xx was a failed pull from the prefill worker of that time. */

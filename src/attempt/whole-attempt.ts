@@ -63,6 +63,10 @@ export class WholeAttempt implements DecodeOwner {
     }
   }
 
+  prefillFails(): boolean {
+    return false;
+  }
+
   speaks(now: number): void {
     this.#lease.speaks(now);
   }

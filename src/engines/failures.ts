@@ -1,5 +1,7 @@
-import { type EngineFault, Failure, type FaultKind } from "../errors/failure.ts";
+import { type EngineFault, Failure } from "../errors/failure.ts";
+import type { AnswerHead } from "../legs/exchange.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
+import { engineFault } from "../sse/engine-error.ts";
 import type { EngineAnswer } from "./dialect.ts";
 
 /** 400: the request asks for what a split cannot give. `param` names the member (contract section 4). */
@@ -8,18 +10,33 @@ export function badRequest(param: string, message: string): Failure {
 }
 
 /**
- * Prefill answered with an error. The engine's own status counts when it is one of an error, then the one its fault carries,
- * else 502 (contract section 4).
+ * A leg's status is no success: the engine's own when it is one of an error, else 502 (contract section 4). What a redirect says is nothing
+ * about an error; it is not followed (section 7).
  *
- * @param kind `status`: the HTTP status said so; `content`: a 200 whose content did
+ * @param text what came of the answer's body
  */
-export function prefillFailed(answer: EngineAnswer, kind: FaultKind, fault: EngineFault | undefined): Failure {
-  return new Failure("prefill_failed", {
-    status: isErrorStatus(answer.status) ? answer.status : (fault?.status ?? 502),
-    stage: "prefill",
-    kind,
-    message: fault?.message || `Prefill answered with status ${answer.status}`,
+export function statusFailure(role: "prefill" | "decode", head: AnswerHead, text: string): Failure {
+  const { status } = head;
+  const redirected = status >= 300 && status < 400;
+  const fault = redirected ? undefined : engineFault(text, status);
+  return new Failure(role === "prefill" ? "prefill_failed" : "decode_failed", {
+    status: isErrorStatus(status) ? status : 502,
+    stage: role,
+    kind: "status",
+    message: fault?.message || `The ${role} worker answered with status ${status}`,
     ...(fault === undefined ? {} : { engine: fault }),
+    headers: passedHeaders(head.headers),
+  });
+}
+
+/** Prefill answered with a 200 whose content is an error: the status its fault carries counts, else 502 (contract section 4). */
+export function contentFailure(answer: EngineAnswer, fault: EngineFault): Failure {
+  return new Failure("prefill_failed", {
+    status: fault.status ?? 502,
+    stage: "prefill",
+    kind: "content",
+    message: fault.message || "Prefill answered with an error",
+    engine: fault,
     headers: passedHeaders(answer.headers),
   });
 }
@@ -30,6 +47,6 @@ export function invalidHandoff(message: string): Failure {
 }
 
 /** A status that an error may keep on its way to the client. */
-export function isErrorStatus(status: number): boolean {
+function isErrorStatus(status: number): boolean {
   return status >= 400 && status <= 599;
 }

@@ -2,11 +2,10 @@ import { type EngineFault, Failure } from "../errors/failure.ts";
 import { JsonError, type JsonObject, scanValue } from "../json/scan.ts";
 import type { PrefillOutput } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
-import { engineFault } from "../sse/engine-error.ts";
 import { bufferedFault } from "../sse/marks.ts";
 import { scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
-import { prefillFailed } from "./failures.ts";
+import { contentFailure, statusFailure } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
 import { namesCachedTokens, promptTokensDetails } from "./prompt-usage.ts";
 
@@ -29,14 +28,14 @@ const FAILED_HEAD = /^\s*\{(?:\s*"object"\s*:\s*"error"|\s*"error"\s*:\s*[^n\s])
  */
 export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputLogprobsReader): PrefillOutput {
   if (answer.status < 200 || answer.status > 299) {
-    return { error: prefillFailed(answer, "status", engineFault(answer.text, answer.status)) };
+    return { error: statusFailure("prefill", answer, answer.text) };
   }
   const content = contentStart(answer.text);
   const text = content === 0 ? answer.text : answer.text.slice(content);
   if (text === "") return { data: {} };
   if (looksLikeStream(text)) {
     const stream = judgeStream(api, text);
-    if (stream.fault !== undefined) return { error: prefillFailed(answer, "content", stream.fault) };
+    if (stream.fault !== undefined) return { error: contentFailure(answer, stream.fault) };
     if (stream.ended || answer.truncated) return { data: {} };
     return failed(answer, { message: "Prefill's event stream ended without its end mark" });
   }
@@ -98,5 +97,5 @@ function judgeUnreadable(answer: EngineAnswer, text: string): PrefillOutput {
 }
 
 function failed(answer: EngineAnswer, fault: EngineFault): PrefillOutput {
-  return { error: prefillFailed(answer, "content", fault) };
+  return { error: contentFailure(answer, fault) };
 }

@@ -1,11 +1,10 @@
 import type { Failure } from "../errors/failure.ts";
 import type { JsonObject } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
-import { engineFault } from "../sse/engine-error.ts";
 import { bufferedFault } from "../sse/marks.ts";
 import { endingOf, scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
-import { invalidHandoff, prefillFailed } from "./failures.ts";
+import { contentFailure, invalidHandoff, statusFailure } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
 
 /** A good answer of a sequential prefill leg: its members, and the engine's word for how it ended. */
@@ -20,13 +19,13 @@ export interface SequentialAnswer {
  */
 export function readSequential(api: Api, answer: EngineAnswer): SequentialAnswer | Failure {
   if (answer.status < 200 || answer.status > 299) {
-    return prefillFailed(answer, "status", engineFault(answer.text, answer.status));
+    return statusFailure("prefill", answer, answer.text);
   }
   if (answer.truncated) return invalidHandoff("Prefill's answer is longer than what is kept of one");
   const doc = scanAnswer(answer.text);
   if (doc === undefined) return unreadable(api, answer);
   const fault = bufferedFault(answer.text, api);
-  if (fault !== undefined) return prefillFailed(answer, "content", fault);
+  if (fault !== undefined) return contentFailure(answer, fault);
   return { doc, word: endingOf(api, doc) };
 }
 
@@ -34,7 +33,7 @@ export function readSequential(api: Api, answer: EngineAnswer): SequentialAnswer
 function unreadable(api: Api, answer: EngineAnswer): Failure {
   if (looksLikeStream(answer.text)) {
     const { fault } = judgeStream(api, answer.text);
-    if (fault !== undefined) return prefillFailed(answer, "content", fault);
+    if (fault !== undefined) return contentFailure(answer, fault);
   }
   const what = answer.text.trim() === "" ? "Prefill's answer is empty" : "Prefill's answer is not a JSON object";
   return invalidHandoff(`${what}, so there is no hand-off in it`);

@@ -8,7 +8,7 @@ import { choicesOf, finishReasonOf } from "./answer.ts";
 import { asksInputLogprobs, asksPromptLogprobs } from "./asks.ts";
 import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
 import { disaggRequestId } from "./disagg-request-id.ts";
-import { invalidHandoff, prefillFailed } from "./failures.ts";
+import { contentFailure, invalidHandoff } from "./failures.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedAnd, ownedMembers } from "./owned.ts";
 import { promptTokensDetails } from "./prompt-usage.ts";
@@ -83,7 +83,7 @@ class TrtllmPlan implements SplitPlan {
     if (read instanceof Failure) return { error: read };
     const { doc, word } = read;
     if (word === "timeout") {
-      return { error: prefillFailed(answer, "content", { message: "The context request timed out in the engine" }) };
+      return { error: contentFailure(answer, { message: "The context request timed out in the engine" }) };
     }
     const choices = choicesOf(doc);
     if (choices.length !== 1) {

@@ -10,6 +10,10 @@ import { faultBeforeHeaders, type SendRequest, type Transport } from "./transpor
 
 const latin1 = new TextDecoder("latin1");
 
+/** Of an error's body: what is waited for, in characters and milliseconds. What clients see of it is bounded elsewhere. */
+const ERROR_BODY_BYTES = 1_048_576;
+const ERROR_BODY_MS = 2_000;
+
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
 export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown" | "unreachable";
 
@@ -70,6 +74,8 @@ export class Leg implements HeadListener, BodyReader {
 
   /** The answer's own end was seen: nothing is left to close. */
   ended = false;
+  /** The answer's status is one of an error, and its words are still to come. */
+  complaining = false;
   /** Decode has sent a whole event (or, buffered, prefill has ended): a deferred cancel may close the legs from here on. */
   firstEventSeen = false;
 
@@ -181,8 +187,41 @@ export class Leg implements HeadListener, BodyReader {
   /** The whole answer as text, at most `limit` bytes of it; what comes beyond is read and dropped, and so are comments before it. */
   async answer(limit: number): Promise<EngineAnswer> {
     const head = await this.open();
+    const { status, headers } = head;
+    if (status < 200 || status > 299) return { status, headers, text: await this.complaint(), truncated: false };
     const { text, truncated } = await this.text(head, limit, new Preamble());
-    return { status: head.status, headers: head.headers, text, truncated };
+    return { status, headers, text, truncated };
+  }
+
+  /**
+   * What an engine says of its error, as much of it as comes: its status is known, and is neither kept back for a body that does not end
+   * nor doubted for one that is cut. What is left of it is read away. Never rejects.
+   */
+  complaint(): Promise<string> {
+    const decoder = new TextDecoder();
+    const preamble = new Preamble();
+    let text = "";
+    this.complaining = true;
+    return new Promise((resolve) => {
+      const tell = (): void => {
+        if (!this.complaining) return;
+        this.complaining = false;
+        stop();
+        resolve(text);
+        this.finish(ERROR_BODY_MS);
+      };
+      const stop = this.#options.clock.after(ERROR_BODY_MS, tell);
+      const reader: BodyReader = {
+        chunk: (bytes) => {
+          if (!this.complaining) return;
+          if (bytes !== undefined) text += preamble.strip(decoder.decode(bytes, { stream: true }));
+          if (bytes === undefined || text.length > ERROR_BODY_BYTES) tell();
+          else this.pull(reader);
+        },
+        cut: tell,
+      };
+      this.pull(reader);
+    });
   }
 
   /**

@@ -292,7 +292,7 @@ export class DecodeRelay implements BodyReader, SilenceListener {
   #success(): void {
     const { task, editor, limits } = this.#o;
     // What the client asked prefill for is worth waiting for: such an answer has no bound but prefill's own.
-    const needed = editor?.needsTail === true;
+    const needed = editor?.needsTail === true || this.#o.observer.prefillFails();
     if (task === undefined || task.outcome !== null || (limits.settleMs <= 0 && !needed)) {
       this.#release();
       return;
@@ -325,7 +325,9 @@ export class DecodeRelay implements BodyReader, SilenceListener {
       this.#o.observer.lateFailure(kind, "after_end", true);
       return;
     }
-    if (isMerelyLost(kind) && this.#contentSeen && this.#o.lateFailure === "definitive") {
+    // Not what was asked for: an answer without it would be another one.
+    const dispensable = isMerelyLost(kind) && this.#o.editor?.needsTail !== true;
+    if (dispensable && this.#contentSeen && this.#o.lateFailure === "definitive") {
       this.#o.observer.lateFailure(kind, "streaming", true);
       this.#afterSettling();
       return;

@@ -11,6 +11,8 @@ export interface RelayObserver {
   explain(error: unknown): Failure;
   /** The stream is over for the client. `undefined`: well. */
   ended(failure: Failure | ClientGone | undefined): void;
+  /** Prefill's answer has begun with the status of an error: it will fail, as soon as it is known with which words. */
+  prefillFails(): boolean;
   /** The first whole event of decode came (a deferred cancel may close the legs from here on). */
   firstEvent(): void;
   /** Events come, and decode is waited for again: at once, and then once a second at most. */

@@ -58,10 +58,12 @@ export function choosePath(facts: PathFacts, { minPromptTokens, onNoPrefill }: D
   return { refusal: prefill ? "no_decode_workers" : "no_prefill_workers" };
 }
 
-/** Workers that could not be reached for this request, while health checks and breakers still think well of them. */
-export interface Unreached {
+/** Workers that this request has been tried on in vain, while health checks and breakers still think well of them. */
+export interface AlreadyTried {
   prefill: ReadonlySet<Worker>;
   decode: ReadonlySet<Worker>;
+  /** The last of them was there, and has answered with an error: it is not none, whose work decode might do (`onNoPrefill`). */
+  answered: boolean;
 }
 
 /**
@@ -74,7 +76,7 @@ export function pathIn(
   splits: boolean,
   disaggregation: Disaggregation,
   now: number,
-  unreached?: Unreached,
+  tried?: AlreadyTried,
 ): PathChoice {
   const prefill = pool.set("prefill").candidates(now);
   const decode = pool.set("decode").candidates(now);
@@ -92,9 +94,10 @@ export function pathIn(
     hasSplit: pool.prefill.length > 0 || pool.decode.length > 0,
   };
   const choice = choosePath(facts, disaggregation);
-  if (unreached === undefined || !("path" in choice) || choice.path !== "disaggregated") return choice;
-  facts.prefill = !prefill.every((worker) => unreached.prefill.has(worker));
-  facts.decode = !decode.every((worker) => unreached.decode.has(worker));
+  if (tried === undefined || !("path" in choice) || choice.path !== "disaggregated") return choice;
+  facts.prefill = !prefill.every((worker) => tried.prefill.has(worker));
+  facts.decode = !decode.every((worker) => tried.decode.has(worker));
   const other = choosePath(facts, disaggregation);
-  return "path" in other ? other : choice;
+  if (!("path" in other) || (tried.answered && other.path === "decode-only")) return choice;
+  return other;
 }

@@ -17,6 +17,27 @@ test("the status of decode's error is not kept back for a body that does not end
   expect([blamed("p1"), blamed("d1")]).toEqual([0, 0]);
 });
 
+for (const engine of ["sglang", "vllm"]) {
+  test(`nor is that of prefill's error, and one whose body is cut is not lost (${engine})`, async () => {
+    for (const ending of ["hangs", "is cut"]) {
+      const { at, ask, clock, sent, blamed, load } = handRouter({ engine });
+      const { response } = ask();
+      await settled();
+      const prefill = at("p1").head({ "content-length": "100", "content-type": "application/json" }, 400);
+      prefill.push(': wait\n\n{"message":"too long"}');
+      if (ending === "is cut") prefill.cut();
+      else await clock.advance(2_000);
+      expect(await errorOf(response)).toMatchObject({
+        status: 400,
+        router: "prefill_failed",
+        error: { message: "too long" },
+      });
+      await clock.advance(2_000);
+      expect([sent().filter((name) => name.startsWith("p")), blamed("p1"), load()]).toEqual([["p1"], 0, 0]);
+    }
+  });
+}
+
 test("a prefill worker that cannot be reached is blamed where only a bare connection tells", async () => {
   const { ask, clock, transport, blamed } = handRouter({ engine: "sglang" }, { retries: { maxRetries: 0 } });
   transport.connects = async (url) => !url.includes("p1");

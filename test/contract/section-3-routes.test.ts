@@ -477,6 +477,24 @@ describe("minPromptTokens and onNoPrefill (section 2, disaggregation)", () => {
     }
   });
 
+  test("a leg that answers 502, 503 or 504 and is the only one of its role leaves the request to an aggregated worker", async () => {
+    for (const role of ["p1", "d1"]) {
+      const pool = {
+        engine: "vllm",
+        prefill: [{ name: "p1", url: "http://p1:1" }],
+        decode: [{ name: "d1", url: "http://d1:1" }],
+        workers: [{ name: "w", url: "http://w:1" }],
+      };
+      const { ask, transport } = handRouter(pool);
+      transport.onRequest = (request) => {
+        if (request.url.includes(role)) request.json({ error: { message: "full" } }, 503);
+        else request.json(request.url.includes("p1") ? nixlAnswer() : { choices: [] });
+      };
+      const { response } = ask({ stream: false });
+      expect((await response).headers.get("x-router-path")).toBe("aggregated");
+    }
+  });
+
   test("a busy prefill is not none: decode is not asked to do its work", async () => {
     const pool = {
       engine: "vllm",

@@ -319,6 +319,25 @@ describe("decode's success waits for an unsettled prefill tail, at most settleMs
     expect(await committed(response)).toBe(true);
   });
 
+  test("once prefill's status has said that it failed, success waits for its words, and never goes out", async () => {
+    for (const stream of [true, false]) {
+      const lab = handRouter(SGLANG, { timeouts: { settleMs: 100 }, ...ONCE });
+      const { response } = lab.ask({ stream });
+      await settled();
+      lab.at("p1").head({ "content-length": "100", "content-type": "application/json" }, 500).push('{"error":');
+      if (stream) lab.at("d1").head().push(ROLE, say("a"), finish(), DONE).end();
+      else lab.at("d1").json({ choices: [] });
+      await settled();
+      await lab.clock.advance(1_900);
+      const text = textOf(response);
+      await lab.clock.advance(100);
+      expect(await text).toContain('"code":"prefill_failed"');
+      expect(await text).not.toContain('"finish_reason":"stop"');
+      await lab.clock.advance(2_000);
+      expect([lab.load(), lab.router.active(), lab.clock.timers.size]).toEqual([0, 0, 0]);
+    }
+  });
+
   test("a buffered answer whose tail fails meanwhile is prefill's failure", async () => {
     const lab = handRouter(SGLANG, ONCE);
     const { response } = lab.ask({ stream: false });
@@ -362,6 +381,30 @@ describe("lateFailure", () => {
     await settled();
     lab.at("p1").json({ error: { message: "definitely" } }, 500);
     expect(await text).toContain("definitely");
+  });
+
+  test("definitive: an error answer is one by its status, also if its words are cut", async () => {
+    const { lab, response } = await open("chat", { lateFailure: "definitive" });
+    lab.at("d1").push(say("a"));
+    const text = textOf(response);
+    await settled();
+    lab.at("p1").head({ "content-type": "application/json" }, 500).push('{"error":').cut();
+    expect(await text).toContain('"code":"prefill_failed"');
+  });
+
+  test("definitive: what the client asked prefill for is not dispensable, streamed or buffered", async () => {
+    for (const stream of [true, false]) {
+      const lab = handRouter(SGLANG, { lateFailure: "definitive", ...ONCE });
+      const body = JSON.stringify({ model: "m", text: "Hi", return_logprob: true, stream });
+      const { response } = lab.ask({}, { path: "/generate", body });
+      await settled();
+      const answer = '{"text":"a","meta_info":{"finish_reason":{"type":"stop"}}}';
+      if (stream) lab.at("d1").head().push(`data: ${answer}\n\n`, DONE).end();
+      else lab.at("d1").json(JSON.parse(answer));
+      await settled();
+      lab.at("p1").reset();
+      expect(await told(response)).toMatchObject({ status: 502, code: "prefill_unreachable" });
+    }
   });
 
   test("definitive, buffered: a lost tail under a finished answer is counted, the answer goes out", async () => {

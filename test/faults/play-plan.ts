@@ -187,10 +187,19 @@ function endsWell(plan: Plan, played: StreamScript | undefined): boolean | undef
   if (isSilent(plan.prefill[0])) return plan.settleMs > 0 || stream ? true : undefined;
   if (plan.lateFailure === "definitive") return undefined;
   const finishMs = stream ? played!.finishMs : bodyMs(leg, api);
+  const { showsMs, failsMs } = prefillFailure(plan.prefill[0], prefill.doneMs);
   // The last byte that decode needs comes after prefill has failed: nobody can have the whole answer.
-  if (finishMs > prefill.doneMs) return false;
+  if (finishMs > failsMs) return false;
   const reads = plan.pauses.every((pause) => pause === 0);
-  return reads && prefill.doneMs > finishMs + plan.settleMs + 1 ? true : undefined;
+  return reads && showsMs > finishMs + plan.settleMs + 1 ? true : undefined;
+}
+
+/** A status says that prefill has failed; its words are waited for, two seconds at most. */
+function prefillFailure(leg: LegPlan, doneMs: number): { showsMs: number; failsMs: number } {
+  const answers = leg.start === "answers" && leg.status !== 200;
+  return answers
+    ? { showsMs: leg.headMs, failsMs: Math.min(doneMs, leg.headMs + 2_000) }
+    : { showsMs: doneMs, failsMs: doneMs };
 }
 
 function bodyMs(leg: LegPlan, api: Plan["api"]): number {

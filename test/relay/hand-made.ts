@@ -97,6 +97,7 @@ export async function relayed({
 function tell(told: string[]): RelayObserver {
   return {
     explain: explainPrefill,
+    prefillFails: () => false,
     ended: (failure) =>
       told.push(failure === undefined ? "ended" : failure instanceof ClientGone ? "gone" : failure.code),
     firstEvent: () => {
