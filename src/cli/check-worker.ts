@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import type { PoolConfig, WorkerConfig } from "../config/schema.ts";
 import { show } from "../config/wanted.ts";
+import { readMooncakeRanks } from "../fleet/mooncake-query.ts";
 import type { ServerInfo } from "../fleet/server-info.ts";
 import { BOOTSTRAP_PORT } from "../workers/worker.ts";
 import { type Ask, engineOfOwner, listModels, sglangInfo, versionOf } from "./probe.ts";
@@ -70,7 +71,8 @@ export async function checkWorker(
   const info = pool.engine === "sglang" ? await sglangInfo(ask, worker.url) : undefined;
   if (pool.engine === "sglang") compareSglang(finding, worker, info);
   else if (pool.engine !== "openai") setVersion(finding, await versionOf(ask, worker.url));
-  if (role === "prefill" && (pool.engine === "sglang" || pool.connector === "mooncake")) {
+  if (role === "prefill" && pool.connector === "mooncake") await checkMooncake(finding, worker, ask);
+  else if (role === "prefill" && pool.engine === "sglang") {
     // The port the router will use: the configured one, else the one the server tells.
     const port = worker.bootstrapPort ?? info?.bootstrapPort ?? BOOTSTRAP_PORT;
     await checkBootstrap(finding, { host: worker.bootstrapHost, port }, openTcp);
@@ -145,6 +147,19 @@ function compareSglang(finding: WorkerFinding, worker: WorkerConfig, info: Serve
 
 function article(role: Role): string {
   return `${role === "aggregated" ? "an" : "a"} ${role}`;
+}
+
+/** The router itself asks there for the engine's ids: without an answer no request can be split. */
+async function checkMooncake(finding: WorkerFinding, worker: WorkerConfig, ask: Ask): Promise<void> {
+  const { bootstrapHost: host, bootstrapPort: port = BOOTSTRAP_PORT } = worker;
+  const told = await ask(`http://${host}:${port}`, "/query");
+  const open = !("error" in told);
+  finding.bootstrap = { host, port, open };
+  if (open && told.status === 200 && readMooncakeRanks(told.json) !== undefined) return;
+  finding.problems.push({
+    path: `${finding.path}.bootstrapPort`,
+    message: `wanted a Mooncake bootstrap server that tells its engine ids at ${host}:${port}/query, got ${open ? `an answer without them (status ${told.status})` : explainReach(told.error)}`,
+  });
 }
 
 async function checkBootstrap(

@@ -47,8 +47,8 @@ export class DecodeRelay implements BodyReader, SilenceListener {
   readonly #api: StreamApi;
   readonly #eventBytes: number;
   readonly #everyEvent: boolean;
-  /** The last block that passed without being read. */
-  #unread: Uint8Array | undefined;
+  /** The last block with data that went out; most are not read. */
+  #last: Uint8Array | undefined;
   readonly #o: RelayOptions;
   readonly #stream: StreamState;
   #endSeen = false;
@@ -232,7 +232,7 @@ export class DecodeRelay implements BodyReader, SilenceListener {
   #pass(block: Uint8Array, hasData: boolean): void {
     if (hasData) {
       this.#silence.broken();
-      this.#unread = block;
+      this.#last = block;
     } else this.#silence.goesOn();
     if (!this.#everyEvent) {
       this.#out.push(block);
@@ -379,11 +379,13 @@ export class DecodeRelay implements BodyReader, SilenceListener {
 
   #flushHeld(): void {
     const held = this.#held.take();
+    this.#last = held.at(-1)?.bytes ?? this.#last;
     if (held.length === 1) this.#emit(held[0]!);
     else if (held.length > 1) this.#out.push(concat(held.map((seen) => this.#render(seen))));
   }
 
   #emit(seen: SeenEvent): void {
+    if (seen.parsed.data !== undefined) this.#last = seen.bytes;
     this.#out.push(this.#render(seen));
   }
 
@@ -415,11 +417,9 @@ export class DecodeRelay implements BodyReader, SilenceListener {
     this.#finish(failure);
   }
 
-  /** Number of the router's own event (responses). Most events before it were not read. */
+  /** Number of the router's own event (responses), after those that the client has got. */
   #nextSequence(): number {
-    const { nextSequence } = this.#stream;
-    const unread = this.#api.name === "responses" ? this.#unread : undefined;
-    return unread === undefined ? nextSequence : Math.max(nextSequence, sequenceAfter(outline(unread), nextSequence));
+    return this.#last === undefined || this.#api.name !== "responses" ? 0 : sequenceAfter(outline(this.#last), 0);
   }
 
   /** The finish event is out: whatever is missing after it is completed. */

@@ -45,7 +45,7 @@ export interface StreamApi {
   readonly endMark: string;
   /** What follows an error frame: `[DONE]` as a whole event, or nothing. */
   readonly afterErrorFrame: string;
-  /** One whole event, ASCII line ends, one data line. `sequence` is used by responses only (`StreamState.nextSequence`). */
+  /** One whole event, ASCII line ends, one data line. `sequence` is used by responses only. */
   errorFrame(error: FrameError, sequence: number): string;
   /**
    * May this block of whole events hold a finish mark, an end mark, a failure or a comment? `latin1` is the block decoded one byte to one

@@ -14,8 +14,6 @@ export function readResponses(event: StreamEvent, state: StreamState): EventMean
   const value = jsonOf(event);
   meaning.failure = eventFailure(event, value, isNestedError);
   if (!isObject(value)) return meaning;
-  if (typeof value.sequence_number === "number")
-    state.nextSequence = Math.max(state.nextSequence, value.sequence_number + 1);
   if (meaning.failure !== undefined) return meaning;
   const response = isObject(value.response) ? value.response : {};
   if (typeof response.id === "string") state.id ??= response.id;

@@ -9,8 +9,6 @@ export class StreamState {
   /** `id` and `created` of the first chunk that has them. */
   id: string | undefined;
   created: number | undefined;
-  /** responses: what the next `sequence_number` has to be. */
-  nextSequence = 0;
   readonly #seen = new Set<number>();
   readonly #closed = new Set<number>();
   readonly #expected: number;

@@ -42,6 +42,22 @@ describe("check", () => {
     expect(out).not.toContain("\u001b");
   });
 
+  test("a Mooncake prefill whose bootstrap server does not tell its engine ids is an error: the router asks there itself", async () => {
+    const told = { "0": { engine_id: "e-1", worker_addr: {} } };
+    const vllm = modelList("vllm", "m");
+    for (const [routes, code] of [
+      [{ "/query": told }, 0],
+      [{ "/query": {} }, 1],
+      [{}, 1],
+    ] as const) {
+      const bootstrap = new URL(startEngine(routes));
+      const bootstrapPort = Number(bootstrap.port);
+      const prefill = [{ url: startEngine(vllm), name: "p1", bootstrapHost: "127.0.0.1", bootstrapPort }];
+      const ran = await check(models({ engine: "vllm", connector: "mooncake", prefill, decode: [startEngine(vllm)] }));
+      expect([ran.code, (ran.out + ran.err).includes("tells its engine ids at 127.0.0.1")]).toEqual([code, code === 1]);
+    }
+  });
+
   test("exchanged roles and a wrong bootstrap port are errors that name the field", async () => {
     const p = startEngine(sglang("decode", { disaggregation_bootstrap_port: 9000, dp_size: 2 }));
     const { code, out, err } = await check(

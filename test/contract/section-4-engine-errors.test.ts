@@ -54,8 +54,10 @@ describe("an engine's own 4xx/5xx keeps its status, message, type, code and Retr
       const { at, ask, sent } = handRouter(SGLANG, ONCE);
       const { response } = ask();
       await settled();
-      at(leg).whole("", 307, { location: "http://canary:1/" });
-      expect(await told(response)).toMatchObject({ status: 502 });
+      // What stands in it is no error's words, and no error's status.
+      at(leg).whole('{"error":{"message":"moved","code":404}}', 307, { location: "http://canary:1/" });
+      const { status, error } = await told(response);
+      expect([status, error.message]).toEqual([502, expect.stringContaining("answered with status 307")]);
       expect(sent()).toEqual(["p1", "d1"]);
     }
   });

@@ -81,7 +81,7 @@ export const headersTarget: Target = {
     // A real header list takes all of it.
     new Headers(out);
 
-    check(/^[\w.:@+-]{1,128}$/.test(requestId(headers)), "a request id that is none");
+    check(/^[\w.:@+/=~-]{1,128}$/.test(requestId(headers)), "a request id that is none");
     const record = createRecord(0, 0);
     beginTrace(record, headers);
     check(/^[0-9a-f]{32}$/.test(record.traceId) && !/^0+$/.test(record.traceId), `trace id ${record.traceId}`);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { eventEdits } from "../../src/engines/response-edits.ts";
 import { request } from "../engines/request.ts";
 import { settled } from "../manual-clock.ts";
-import { DONE, event, finish, relayed, say } from "./hand-made.ts";
+import { DONE, event, failPrefill, finish, relayed, say } from "./hand-made.ts";
 
 const typed = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
 
@@ -28,6 +28,24 @@ describe("events that pass without being read", () => {
     expect(text).toStartWith(delta(4) + delta(5) + delta(6) + delta(7));
     const frame = text.slice((delta(4) + delta(5) + delta(6) + delta(7)).length);
     expect(JSON.parse(frame.split("data: ")[1]!)).toMatchObject({ type: "error", sequence_number: 8 });
+  });
+
+  test("responses: what never went out has no number: an error that is replaced, a finish that was held", async () => {
+    const delta = typed("response.output_text.delta", { delta: "hi", sequence_number: 4 });
+    const completed = { sequence_number: 5, response: { status: "completed" } };
+    for (const end of ["an error", "prefill fails"]) {
+      const { engine, drain, task } = await relayed({ api: "responses", alone: end === "an error" });
+      engine.push(delta);
+      const all = drain();
+      if (end === "an error") engine.push('data: {"object":"error","message":"boom","sequence_number":5}\n\n');
+      else {
+        engine.push(typed("response.completed", completed));
+        await settled();
+        failPrefill(task, "status");
+      }
+      const frame = (await all).slice(delta.length);
+      expect(JSON.parse(frame.split("data: ")[1]!)).toMatchObject({ type: "error", sequence_number: 5 });
+    }
   });
 
   test("the prompt's logprobs stand in every event of /generate, and the first waits for them", async () => {
