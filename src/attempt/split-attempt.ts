@@ -11,7 +11,7 @@ import type { PrefillOutcome, PrefillTask } from "../prefill/task.ts";
 import type { Lease } from "../workers/lease.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Answer } from "./answer.ts";
-import { blame, isOpenDecodeFault } from "./blame.ts";
+import { blame, isOpenDecodeFault, verdict } from "./blame.ts";
 import type { Call } from "./call.ts";
 import { type DecodeOwner, DecodeSide } from "./decode-side.ts";
 import { explain, explainPrefill } from "./explain.ts";
@@ -150,7 +150,7 @@ export class SplitAttempt implements DecodeOwner {
       return;
     }
     const failure = this.timedOut ?? explainPrefill(outcome.error);
-    this.#services.facts?.doubt(this.#prefill.worker);
+    this.#doubtPrefill(failure);
     // A tail that we cut ourselves says nothing about the worker.
     if (this.#prefillLeg?.cutHere !== true) this.#blamePrefill(failure);
     // Once decode has said something, the relay decides what a lost tail means.
@@ -220,7 +220,7 @@ export class SplitAttempt implements DecodeOwner {
       side.leg.finish(RELEASE_MS);
       this.#leaveTail();
     } else {
-      if (failure instanceof Failure) this.#services.facts?.doubt(this.#prefill.worker);
+      this.#doubtPrefill(failure);
       if (failure instanceof Failure && failure.stage === "decode") blame(this.#decode.worker, failure, now);
       this.#tearDown(failure);
     }
@@ -262,8 +262,8 @@ export class SplitAttempt implements DecodeOwner {
   #failed(failure: Failure | ClientGone): void {
     this.#offStop();
     const now = this.#services.clock.now();
+    this.#doubtPrefill(failure);
     if (failure instanceof Failure) {
-      this.#services.facts?.doubt(this.#prefill.worker);
       if (failure.stage === "decode") {
         this.decodeFaultOpen = isOpenDecodeFault(failure);
         if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now);
@@ -315,6 +315,12 @@ export class SplitAttempt implements DecodeOwner {
     else this.#blamePrefill(failure);
     const decode = this.#decode.worker;
     if (!decode.answeredSince(since)) decode.failed(this.#services.clock.now());
+  }
+
+  /** It may be another process by now. What a worker answers to a request that it does not like says nothing of the kind. */
+  #doubtPrefill(failure: Failure | ClientGone): void {
+    if (failure instanceof Failure && failure.kind !== undefined && verdict(failure) === "failed")
+      this.#services.facts?.doubt(this.#prefill.worker);
   }
 
   #blamePrefill(failure: Failure): void {

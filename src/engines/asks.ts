@@ -34,9 +34,10 @@ export function asksPromptLogprobs(doc: JsonObject): boolean {
   return isGiven(doc, "prompt_logprobs");
 }
 
-/** `echo`. Engines read more than `true` as true (1, "yes"), and decode must not be the one to find out. */
-export function asksEcho(doc: JsonObject): boolean {
-  return isGiven(doc, "echo") && rawValue(doc, "echo") !== "false";
+/** A flag that is given and not off. Engines read more than `true` as true (1, "yes"), and decode must not be the one to find out. */
+export function asksFor(doc: JsonObject, flag: string): boolean {
+  const raw = rawValue(doc, flag);
+  return raw !== undefined && raw !== "null" && raw !== "false" && raw !== "0";
 }
 
 /**
@@ -44,7 +45,7 @@ export function asksEcho(doc: JsonObject): boolean {
  * a message and its lists are the output's alone.
  */
 export function asksEchoedPrompt({ api, doc }: { api: Api; doc: JsonObject }): boolean {
-  return api === "completions" && isGiven(doc, "logprobs") && asksEcho(doc);
+  return api === "completions" && isGiven(doc, "logprobs") && asksFor(doc, "echo");
 }
 
 /** Logprobs of the output: `true`, or a number of alternatives (0 of them are logprobs too). */
@@ -67,7 +68,7 @@ export function asksSingleToken(doc: JsonObject): boolean {
 }
 
 /** Present and not null. */
-function isGiven(doc: JsonObject, key: string): boolean {
+export function isGiven(doc: JsonObject, key: string): boolean {
   const raw = rawValue(doc, key);
   return raw !== undefined && raw !== "null";
 }

@@ -46,6 +46,12 @@ export function invalidHandoff(message: string): Failure {
   return new Failure("invalid_handoff", { status: 502, stage: "handoff", kind: "content", message });
 }
 
+/** 502: prefill's answer is longer than what is kept of one. A limit of ours, and no fault of the worker's: it is neither blamed nor is another one tried. */
+export function tooLongToKeep(what: string): Failure {
+  const message = `${what} longer than the router keeps of prefill's answer (limits.tailBytes)`;
+  return new Failure("prefill_failed", { status: 502, stage: "router", message });
+}
+
 /** A status that an error may keep on its way to the client. */
 function isErrorStatus(status: number): boolean {
   return status >= 400 && status <= 599;

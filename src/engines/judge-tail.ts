@@ -1,11 +1,11 @@
-import { type EngineFault, Failure } from "../errors/failure.ts";
+import type { EngineFault } from "../errors/failure.ts";
 import { JsonError, type JsonObject, scanValue } from "../json/scan.ts";
-import type { PrefillOutput } from "../prefill/output.ts";
+import type { EngineOutput, PrefillOutput } from "../prefill/output.ts";
 import type { Api } from "../sse/api.ts";
 import { bufferedFault } from "../sse/marks.ts";
 import { scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
-import { contentFailure, statusFailure } from "./failures.ts";
+import { contentFailure, statusFailure, tooLongToKeep } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
 import { namesCachedTokens, promptTokensDetails } from "./prompt-usage.ts";
 
@@ -25,8 +25,14 @@ const FAILED_HEAD = /^\s*\{(?:\s*"object"\s*:\s*"error"|\s*"error"\s*:\s*[^n\s])
  * A `truncated` answer is judged by what was kept of it.
  *
  * @param inputLogprobs present when the client asked for them
+ * @param unsaid what a whole answer means that says nothing of cached tokens
  */
-export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputLogprobsReader): PrefillOutput {
+export function judgeTail(
+  api: Api,
+  answer: EngineAnswer,
+  inputLogprobs?: InputLogprobsReader,
+  unsaid: EngineOutput = {},
+): PrefillOutput {
   if (answer.status < 200 || answer.status > 299) {
     return { error: statusFailure("prefill", answer, answer.text) };
   }
@@ -45,12 +51,10 @@ export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputL
   if (text.startsWith("[") && isJson(text)) return { data: {} };
   // As a rule there is nothing in it that a client may need, and no reason to take it apart.
   if (inputLogprobs === undefined && !namesCachedTokens(api, text)) {
-    return text.startsWith("{") && isJson(text) ? { data: {} } : judgeUnreadable(answer, text);
+    return text.startsWith("{") && isJson(text) ? { data: unsaid } : judgeUnreadable(answer, text);
   }
   if (inputLogprobs !== undefined && answer.truncated) {
-    // A limit of ours, and no fault of the worker's: it is neither blamed nor is another one tried.
-    const message = "The input logprobs are longer than the router keeps of prefill's answer (limits.tailBytes)";
-    return { error: new Failure("prefill_failed", { status: 502, stage: "router", message }) };
+    return { error: tooLongToKeep("The input logprobs are") };
   }
   const doc = scanAnswer(text);
   if (doc === undefined) return judgeUnreadable(answer, text);
@@ -58,7 +62,7 @@ export function judgeTail(api: Api, answer: EngineAnswer, inputLogprobs?: InputL
   const logprobs = inputLogprobs?.(doc);
   return {
     data: {
-      ...(details === undefined ? {} : { completionUsage: { promptTokensDetails: details } }),
+      ...(details === undefined ? unsaid : { completionUsage: { promptTokensDetails: details } }),
       ...(logprobs === undefined ? {} : { inputLogprobs: logprobs }),
     },
   };

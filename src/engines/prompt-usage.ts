@@ -29,6 +29,9 @@ const BESIDE = [
 /** vLLM's messages count `input_tokens` without what was read from or written to a cache, so the three go together. */
 const MESSAGES_BESIDE = ["input_tokens", "cache_creation_input_tokens"] as const;
 
+/** What an engine says that gives no details where it would have to say 0 (SGLang): put over what decode says, but never added. */
+export const NOTHING_CACHED: PromptTokensDetails = { cached_tokens: 0 };
+
 /** Whether an answer may say how much of its prompt was cached: what says nothing of that leaves decode's numbers as they are. */
 export function namesCachedTokens(api: Api, text: string): boolean {
   return text.includes(PLACES[api].cached);
@@ -58,17 +61,18 @@ export function promptTokensDetails(api: Api, doc: JsonObject): PromptTokensDeta
  * Puts prefill's numbers about the prompt into decode's usage; where decode reports no usage, nothing (contract section 5).
  *
  * @param answer the object that holds the usage
- * @param add whether the cached tokens are added to a usage that says nothing of them: an answer's own, not a running count
+ * @param whole the usage is an answer's own and no running count: cached tokens are then added where it says nothing of them
  */
 export function setPromptUsage(
   patch: Patch,
   api: Api,
   answer: JsonObject,
   told: PromptTokensDetails | undefined,
-  add: boolean,
+  whole: boolean,
 ): void {
   const cached = told?.cached_tokens;
   if (told === undefined || typeof cached !== "number" || !Number.isSafeInteger(cached)) return;
+  const add = whole && told !== NOTHING_CACHED;
   const place = PLACES[api];
   const usage = objectIn(answer, place.usage);
   if (usage === undefined) return;

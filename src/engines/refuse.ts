@@ -1,6 +1,7 @@
 import type { Failure } from "../errors/failure.ts";
-import { rawValue, readBoolean } from "../json/member.ts";
+import { rawValue } from "../json/member.ts";
 import type { Api } from "../sse/api.ts";
+import { asksFor } from "./asks.ts";
 import type { GenerationRequest } from "./dialect.ts";
 import { badRequest } from "./failures.ts";
 import { refuseSequences } from "./sequences.ts";
@@ -28,5 +29,5 @@ function refuseResponses({ api, doc }: GenerationRequest): Failure | undefined {
   if (api !== "responses") return undefined;
   const previous = rawValue(doc, "previous_response_id");
   if (previous !== undefined && previous !== "null") return refuseMember("previous_response_id");
-  return readBoolean(doc, "background") === true ? refuseMember("background") : undefined;
+  return asksFor(doc, "background") ? refuseMember("background") : undefined;
 }

@@ -1,14 +1,17 @@
 import { findMember, readString } from "../json/member.ts";
 import { Patch } from "../json/patch.ts";
-import { type JsonObject, scanArrayAt } from "../json/scan.ts";
+import { type JsonObject, scanArrayAt, scanObject } from "../json/scan.ts";
+import { splice } from "../json/splice.ts";
 import { jsonString } from "../json/text.ts";
+import type { PromptTokensDetails } from "../prefill/output.ts";
 import type { PrefillTail } from "../prefill/task.ts";
 import type { Api, EventMeaning } from "../sse/api.ts";
 import { choicesOf, objectIn, scanAnswer } from "./answer.ts";
 import { asksEchoedPrompt } from "./asks.ts";
 import type { GenerationRequest } from "./dialect.ts";
 import type { EchoedPrompt, InputLogprobs } from "./input-logprobs.ts";
-import { setPromptUsage } from "./prompt-usage.ts";
+import { NOTHING_CACHED, namesCachedTokens, setPromptUsage } from "./prompt-usage.ts";
+import { vllmHandoffMembers } from "./terminal-answer.ts";
 
 /** In a stream the typed APIs have the answer's own members one level down; the others at the top of each event. */
 const EVENT_ANSWER: Readonly<Record<Api, string | undefined>> = {
@@ -28,12 +31,13 @@ const MODEL = '"model"';
  */
 export function editAnswer(request: GenerationRequest, text: string, tail: PrefillTail | undefined): string {
   const logprobs = inputLogprobsIn(request, tail);
-  if (request.engineModel === undefined && logprobs === undefined && tail?.promptTokensDetails === undefined) {
-    return text;
-  }
-  const answer = scanAnswer(text);
-  if (answer === undefined) return text;
-  const patch = new Patch(text);
+  const counted = countsPrompt(request.api, text, tail?.promptTokensDetails);
+  const leaks = HANDOFF.test(text);
+  if (request.engineModel === undefined && logprobs === undefined && !counted && !leaks) return text;
+  const whole = scanAnswer(text);
+  if (whole === undefined) return text;
+  const answer = leaks ? scanObject(splice(whole, { drop: vllmHandoffMembers.answer })) : whole;
+  const patch = new Patch(answer.text);
   if (request.engineModel !== undefined && findMember(answer, "model") !== undefined) {
     patch.set(answer, "model", jsonString(request.model));
   }
@@ -46,6 +50,14 @@ export function editAnswer(request: GenerationRequest, text: string, tail: Prefi
     }
   }
   return patch.apply();
+}
+
+/** Decode's own hand-off, which vLLM fills in where blocks may travel both ways: addresses of engines, and nobody's business. */
+const HANDOFF = /"(?:kv|ec)_transfer_params"\s*:\s*\{/;
+
+/** Whether an answer's usage may have to be corrected. */
+function countsPrompt(api: Api, text: string, told: PromptTokensDetails | undefined): boolean {
+  return told !== undefined && (told !== NOTHING_CACHED || namesCachedTokens(api, text));
 }
 
 /** Which events of decode's stream a request needs changed, and how (`EventEditor`, relay). One per stream. */

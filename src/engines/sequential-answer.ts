@@ -4,7 +4,7 @@ import type { Api } from "../sse/api.ts";
 import { bufferedFault } from "../sse/marks.ts";
 import { endingOf, scanAnswer } from "./answer.ts";
 import type { EngineAnswer } from "./dialect.ts";
-import { contentFailure, invalidHandoff, statusFailure } from "./failures.ts";
+import { contentFailure, invalidHandoff, statusFailure, tooLongToKeep } from "./failures.ts";
 import { judgeStream, looksLikeStream } from "./judge-stream.ts";
 
 /** A good answer of a sequential prefill leg: its members, and the engine's word for how it ended. */
@@ -21,7 +21,7 @@ export function readSequential(api: Api, answer: EngineAnswer): SequentialAnswer
   if (answer.status < 200 || answer.status > 299) {
     return statusFailure("prefill", answer, answer.text);
   }
-  if (answer.truncated) return invalidHandoff("Prefill's answer is longer than what is kept of one");
+  if (answer.truncated) return tooLongToKeep("The hand-off comes behind input logprobs that are");
   const doc = scanAnswer(answer.text);
   if (doc === undefined) return unreadable(api, answer);
   const fault = bufferedFault(answer.text, api);

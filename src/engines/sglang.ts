@@ -12,6 +12,7 @@ import { sglangInputLogprobs } from "./input-logprobs.ts";
 import { judgeTail } from "./judge-tail.ts";
 import { engineModelOf } from "./model.ts";
 import { ownedAnd, ownedMembers } from "./owned.ts";
+import { NOTHING_CACHED } from "./prompt-usage.ts";
 import { refuseForAll } from "./refuse.ts";
 import { countPrompts } from "./sequences.ts";
 import { noHandoffMembers } from "./terminal-answer.ts";
@@ -48,6 +49,8 @@ function refuse(request: GenerationRequest): Failure | undefined {
   return refuseForAll(request, splits);
 }
 
+const UNSAID: EngineOutput = { completionUsage: { promptTokensDetails: NOTHING_CACHED } };
+
 class SglangPlan implements SplitPlan {
   readonly prefill: LegRequest;
   readonly early: EngineOutput;
@@ -68,7 +71,7 @@ class SglangPlan implements SplitPlan {
 
   judge(answer: EngineAnswer): PrefillOutput {
     const { api, wantsInputLogprobs } = this.#request;
-    return judgeTail(api, answer, wantsInputLogprobs ? readLogprobs : undefined);
+    return judgeTail(api, answer, wantsInputLogprobs ? readLogprobs : undefined, UNSAID);
 
     function readLogprobs(doc: JsonObject): unknown {
       return sglangInputLogprobs(api, doc);

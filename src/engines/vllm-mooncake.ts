@@ -1,7 +1,10 @@
 import { Failure } from "../errors/failure.ts";
 import { jsonString } from "../json/text.ts";
 import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts";
+import type { Api } from "../sse/api.ts";
+import { endingOf, scanAnswer } from "./answer.ts";
 import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
+import { contentFailure } from "./failures.ts";
 import { judgeVllmTail } from "./judge-vllm-tail.ts";
 import { vllmHandoffMembers } from "./terminal-answer.ts";
 import { terminalsWithout } from "./terminals.ts";
@@ -31,6 +34,17 @@ function planMooncake(request: GenerationRequest, prefill: LegTarget, id: string
   return new MooncakePlan(request, prefill, id);
 }
 
+/**
+ * An answer that ended by itself, and not by its limit of one token: the engine then frees the blocks, and decode waits 480 s for them. The
+ * minimum of one token keeps chats and completions from it, `ignore_eos` responses; /v1/messages reads neither (seen on 0.32). Any other
+ * word may stand for the limit: a forced tool call is one, however short.
+ */
+function stopped(api: Api, text: string): boolean {
+  const doc = api === "messages" ? scanAnswer(text) : undefined;
+  const word = doc === undefined ? undefined : endingOf(api, doc);
+  return word === "end_turn" || word === "stop_sequence";
+}
+
 class MooncakePlan implements SplitPlan {
   readonly prefill: LegRequest;
   readonly early: EngineOutput;
@@ -51,7 +65,11 @@ class MooncakePlan implements SplitPlan {
     this.prefill = vllmPrefillLeg(
       request,
       `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":${jsonString(transferId)}}`,
-      { minTokens: "1", headers: { "x-data-parallel-rank": String(mooncake.rank) } },
+      {
+        minTokens: "1",
+        ignoreEos: request.api === "responses" ? "true" : undefined,
+        headers: { "x-data-parallel-rank": String(mooncake.rank) },
+      },
     );
     const value = {
       do_remote_decode: false,
@@ -64,7 +82,14 @@ class MooncakePlan implements SplitPlan {
   }
 
   judge(answer: EngineAnswer): PrefillOutput {
-    return judgeVllmTail(this.#request, answer);
+    const { api } = this.#request;
+    const output = judgeVllmTail(this.#request, answer);
+    if (output.error === undefined && stopped(api, answer.text)) {
+      return {
+        error: contentFailure(answer, { message: "Prefill's one token ended the answer, and its blocks are gone" }),
+      };
+    }
+    return output;
   }
 
   decode(handoff: RawJson): LegRequest {

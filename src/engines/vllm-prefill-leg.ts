@@ -18,9 +18,11 @@ const prefillDrops = ownedAnd(
   "stop_token_ids",
   "logprobs",
   "top_logprobs",
+  // Refused without logprobs.
+  "logprob_token_ids",
 );
 
-const ECHOED: ReadonlySet<string> = new Set(["logprobs", "top_logprobs"]);
+const ECHOED: ReadonlySet<string> = new Set(["logprobs", "top_logprobs", "logprob_token_ids"]);
 const prefillDropsEchoing: ReadonlySet<string> = new Set([...prefillDrops].filter((key) => !ECHOED.has(key)));
 
 // Decode crashes on it; prefill's are merged into its answer instead.
@@ -30,6 +32,8 @@ const decodeDropsLogprobs = ownedAnd("prompt_logprobs");
 export interface VllmPrefillExtras {
   /** Mooncake: a stop on the first token would free the blocks, and decode waits 480 s for them. */
   minTokens?: "1";
+  /** The same where an API reads no minimum (responses, seen on 0.32): the end of the text does not end it. */
+  ignoreEos?: "true" | undefined;
   /** Push, responses: the engine's id of the request, as JSON text. */
   requestId?: string | undefined;
   headers?: Record<string, string>;
@@ -60,6 +64,7 @@ export function vllmPrefillLeg(
       // The only limit that /v1/responses reads: without it prefill would write the whole answer.
       max_output_tokens: api === "responses" || hasMember(doc, "max_output_tokens") ? "1" : undefined,
       min_tokens: extras.minTokens,
+      ignore_eos: extras.ignoreEos,
       request_id: extras.requestId,
       kv_transfer_params: kvTransferParams,
     },

@@ -61,6 +61,7 @@ const VLLM_PREFILL = [
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
+    "ignore_eos",
     "min_tokens",
     "min_completion_tokens",
   ],

@@ -165,9 +165,9 @@ describe("NIXL answers that are none", () => {
     expect(failureOf(judge([body]))).toMatchObject({ code: "invalid_handoff", status: 502 });
   });
 
-  test("an answer longer than what is kept is an invalid hand-off", () => {
+  test("an answer longer than what is kept is nobody's fault: no worker is blamed, and none is tried for it", () => {
     const failure = failureOf(judge([chatAnswer("length", { kv_transfer_params: GOOD }), { truncated: true }]));
-    expect(failure.code).toBe("invalid_handoff");
+    expect(failure).toMatchObject({ code: "prefill_failed", status: 502, stage: "router", kind: undefined });
   });
 
   test.each<[string, unknown, number, string]>([
