@@ -2,6 +2,7 @@ import type { RouterConfig, WorkerConfig } from "../config/schema.ts";
 import { DNS_PREFIX, urlHost } from "../config/worker-url.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
+import type { Pool } from "../workers/pool.ts";
 import type { Worker, WorkerRole } from "../workers/worker.ts";
 
 /** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
@@ -93,18 +94,17 @@ export class DnsWorkers {
       };
       entry.config = worker;
       entry.apiKey = apiKey;
+      // An address may have lost its configured worker, and a pool all it had: who is there is asked now.
+      entry.nextAt = -Infinity;
       for (const [url, member] of entry.members) {
-        if (this.#fleet.worker(member.name) !== member) {
-          // Its pool has become another one: who is there is asked now.
-          entry.nextAt = -Infinity;
-          continue;
-        }
-        this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
+        if (this.#holds(member)) this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
+        else entry.members.delete(url);
       }
       this.#entries.set(key, entry);
       before.delete(key);
     }
     for (const entry of before.values()) for (const worker of entry.members.values()) this.#leave(worker);
+    for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
   }
 
@@ -176,8 +176,8 @@ export class DnsWorkers {
         if (!this.#leaving.has(worker)) this.#events.onGone(entry.model, entry.pool, url);
         this.#leave(worker);
       } else if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
-      // Gone from the fleet without us: its pool was taken away and came back.
-      if (this.#fleet.worker(worker.name) !== worker) entry.members.delete(url);
+      // Gone from the fleet without us.
+      if (!this.#holds(worker)) entry.members.delete(url);
     }
     for (const url of urls) if (!entry.members.has(url) && !entry.dismissed.has(url)) this.#join(entry, url);
     this.#sweep();
@@ -185,10 +185,8 @@ export class DnsWorkers {
 
   #join(entry: Entry, url: string): void {
     const { model, pool, role, config, apiKey } = entry;
-    const set = this.#fleet.model(model)?.pools.find((candidate) => candidate.name === pool);
     // An address that is configured by itself too is one worker, the configured one.
-    if (set === undefined || [...set.prefill, ...set.decode, ...set.workers].some((member) => member.url === url))
-      return;
+    if (this.#poolOf(entry) === undefined || this.#at(entry, url) !== undefined) return;
     const name = this.#freeName(config.name);
     const worker = this.#fleet.add(
       { model, pool, role, worker: memberConfig(config, url, name), origin: "dns" },
@@ -203,10 +201,33 @@ export class DnsWorkers {
     for (let n = 1; ; n++) if (this.#fleet.worker(`${base}-${n}`) === undefined) return `${base}-${n}`;
   }
 
+  /** Whether it is in the fleet and there because the DNS lists it; one that a reload has taken over as configured is not ours any more. */
+  #holds(worker: Worker): boolean {
+    return this.#fleet.worker(worker.name) === worker && worker.origin === "dns";
+  }
+
+  #poolOf({ model, pool }: Pick<Entry, "model" | "pool">): Pool | undefined {
+    return this.#fleet.model(model)?.pools.find((candidate) => candidate.name === pool);
+  }
+
+  /** The pool's worker at an address, whatever its role and wherever it came from. */
+  #at(place: Pick<Entry, "model" | "pool">, url: string): Worker | undefined {
+    return this.#poolOf(place)
+      ?.members()
+      .find((member) => member.url === url);
+  }
+
   #leave(worker: Worker): void {
-    if (this.#fleet.worker(worker.name) !== worker || this.#leaving.has(worker)) return;
+    if (!this.#holds(worker) || this.#leaving.has(worker)) return;
     worker.draining = true;
     this.#leaving.add(worker);
+  }
+
+  /** A leaving worker whose address is configured by itself now: who serves there has not inherited that the DNS no longer lists it. */
+  #handOver(worker: Worker): void {
+    this.#leaving.delete(worker);
+    const heir = this.#at(worker, worker.url);
+    if (heir !== undefined && !this.#drainedByHand.has(worker)) heir.draining = false;
   }
 
   /** Takes out the leaving ones that are done. */
@@ -217,7 +238,7 @@ export class DnsWorkers {
       for (const entry of this.#entries.values()) {
         if (entry.members.get(worker.url) === worker) entry.members.delete(worker.url);
       }
-      if (this.#fleet.worker(worker.name) !== worker) continue;
+      if (!this.#holds(worker)) continue;
       this.#fleet.remove(worker.name);
       this.#events.onLeave(worker);
     }

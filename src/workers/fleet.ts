@@ -192,7 +192,8 @@ export class Fleet {
   /**
    * Takes over a checked configuration. Workers that stay (same model, pool, role, name and address) keep their objects: counters, breaker,
    * health, draining. A drained address stays so under another name too. Workers that joined at run time stay as long as their pool does
-   * and nothing else is configured at their address. Nothing is changed if it throws.
+   * and nothing else is configured at their address; one that is configured with its name and address is a configured one from then on.
+   * Nothing is changed if it throws.
    */
   reload(config: FleetConfig, keys: WorkerKeys): void {
     const configured = new Set<string>();
@@ -250,6 +251,7 @@ export class Fleet {
         // A new name is another worker to metrics and to people, so it gets an object of its own.
         if (settings !== undefined && settings.name === worker.name) {
           worker.configure(settingsOf(settings, keyOf(settings, keys)));
+          worker.origin = "config";
           wanted.delete(worker.url);
           this.#joined.delete(worker);
         } else if (configured.has(worker.url) || !this.#joined.has(worker)) {

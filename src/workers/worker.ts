@@ -79,7 +79,8 @@ export class Worker {
   readonly model: string;
   readonly pool: string;
   readonly engine: EngineName;
-  readonly origin: WorkerOrigin;
+  /** A worker that joined is `config` once the configuration names it. */
+  origin: WorkerOrigin;
   /** Equal in every process and isolate for the same worker: what rendezvous hashing ranks by. */
   readonly hash: number;
   readonly load: WorkerLoad = { requests: 0, tokens: 0 };

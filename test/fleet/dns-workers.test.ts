@@ -23,6 +23,11 @@ function dnsConfig(more: object = {}) {
   return { models: [{ id: "m", pools: [{ engine: "vllm", workers: [worker] }] }] };
 }
 
+/** A pool of just these. */
+function poolOf(...workers: unknown[]) {
+  return { health: { intervalMs: 0 }, models: [{ id: "m", pools: [{ engine: "vllm", workers }] }] };
+}
+
 function start(config: Record<string, unknown> = dnsConfig()) {
   const records = new Records();
   const clock = new ManualClock();
@@ -33,7 +38,18 @@ function start(config: Record<string, unknown> = dnsConfig()) {
     await tend(router);
     return names(router);
   }
-  return { records, clock, router, log, refresh, fleet: router.services.fleet };
+  function reload(next: object): void {
+    router.control.reload(parseConfig(JSON.stringify(next)), { workerKeys: new Map(), clientKeys: [] });
+  }
+  const fleet = router.services.fleet;
+  /** Those that requests go to. */
+  const chosen = () =>
+    fleet
+      .model("m")!
+      .pools[0]!.set("aggregated")
+      .candidates(clock.now())
+      .map(({ name }) => name);
+  return { records, clock, router, log, refresh, reload, chosen, fleet };
 }
 
 describe("a worker whose address is a name", () => {
@@ -199,6 +215,64 @@ describe("a worker whose address is a name", () => {
     expect(await refresh(["10.0.0.1", "10.0.0.2", "10.0.0.3"])).toEqual(["pod-1", "pod-2", "other-1"]);
     expect(fleet.worker("pod-1")!.draining).toBe(false);
     lease.release();
+  });
+
+  test.each([["idle"], ["busy"], ["leaving"]])(
+    "an address that a reload configures by itself, with the name it has, serves on as the configured worker (%s)",
+    async (state) => {
+      const { refresh, reload, chosen, router, fleet } = start(
+        poolOf({ url: "dns+http://engines.local:8000", name: "worker" }),
+      );
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      const worker = fleet.worker("worker-1")!;
+      const lease = state === "idle" ? undefined : acquire(worker, 1, 0);
+      if (state === "leaving") await refresh(["10.0.0.2"]);
+      reload(poolOf({ url: "http://10.0.0.1:8000", weight: 9 }, "http://10.0.0.2:8000"));
+      expect([names(router), chosen()]).toEqual([
+        ["worker-1", "worker-2"],
+        ["worker-1", "worker-2"],
+      ]);
+      expect([fleet.worker("worker-1"), worker.weight, worker.origin]).toEqual([worker, 9, "config"]);
+      expect(worker.load.requests).toBe(state === "idle" ? 0 : 1);
+      lease?.release();
+      await refresh(["10.0.0.9"]);
+      expect(chosen()).toEqual(["worker-1", "worker-2"]);
+    },
+  );
+
+  test.each([["pod-1"], ["pinned"]])(
+    "a member's address that is configured by itself beside the name is the configured worker (%s) and stays without the DNS",
+    async (name) => {
+      const entry = { url: "dns+http://engines.local:8000", name: "pod" };
+      const { refresh, reload, chosen, fleet } = start(poolOf(entry));
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      reload(poolOf(entry, { url: "http://10.0.0.1:8000", name, weight: 9 }));
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      expect(fleet.worker(name)).toMatchObject({ url: "http://10.0.0.1:8000", weight: 9, origin: "config" });
+      await refresh(["10.0.0.2"]);
+      expect(chosen().sort()).toEqual([name, "pod-2"].sort());
+      // And back: the address is the DNS's again.
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      reload(poolOf(entry));
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      expect(fleet.worker("pod-1")).toMatchObject({ weight: 1, origin: "dns" });
+    },
+  );
+
+  test("an address that is configured by itself while it leaves serves under its new name, unless somebody has drained it by hand", async () => {
+    const entry = { url: "dns+http://engines.local:8000", name: "pod" };
+    const { refresh, reload, router, chosen, fleet } = start(poolOf(entry));
+    await refresh(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    await call(router, "POST", "/workers/pod-2/drain");
+    const leases = ["pod-1", "pod-2"].map((name) => acquire(fleet.worker(name)!, 1, 0));
+    await refresh(["10.0.0.3"]);
+    const fixed = ["1", "2"].map((n) => ({ url: `http://10.0.0.${n}:8000`, name: `fixed-${n}` }));
+    reload(poolOf(entry, ...fixed));
+    expect(chosen()).toEqual(["pod-3", "fixed-1"]);
+    expect(fleet.worker("fixed-2")!.draining).toBe(true);
+    for (const lease of leases) lease.release();
+    await refresh(["10.0.0.3"]);
+    expect(names(router)).toEqual(["pod-3", "fixed-1", "fixed-2"]);
   });
 
   test("where nothing can look names up, the configuration is refused and names the field", () => {
