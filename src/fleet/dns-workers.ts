@@ -27,6 +27,8 @@ interface Entry {
   apiKey: string | undefined;
   /** By URL. */
   members: Map<string, Worker>;
+  /** What the last answer listed; more than the members, where an address is another's worker. */
+  listed: Set<string>;
   /** Addresses whose worker somebody took out by hand; they stay out until they leave the DNS. */
   dismissed: Set<string>;
   nextAt: number;
@@ -37,7 +39,7 @@ interface Entry {
 }
 
 export interface DnsEvents {
-  /** An address is no longer listed: who comes there next is somebody else. */
+  /** No name of the pool lists an address any longer: who comes there next is somebody else. */
   onGone(model: string, pool: string, url: string): void;
   onJoin(worker: Worker): void;
   onLeave(worker: Worker): void;
@@ -86,6 +88,7 @@ export class DnsWorkers {
         config: worker,
         apiKey,
         members: new Map(),
+        listed: new Set(),
         dismissed: new Set(),
         nextAt: -Infinity,
         lostAt: Infinity,
@@ -103,7 +106,7 @@ export class DnsWorkers {
       this.#entries.set(key, entry);
       before.delete(key);
     }
-    for (const entry of before.values()) for (const worker of entry.members.values()) this.#leave(worker);
+    for (const entry of before.values()) for (const worker of entry.members.values()) this.#letGo(worker);
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
   }
@@ -166,27 +169,47 @@ export class DnsWorkers {
   #follow(entry: Entry, addresses: readonly string[]): void {
     // Sorted, so that numbers do not depend on the order in which a server rotates its records.
     const urls = new Set(addresses.map((address) => memberUrl(entry.config.url, address)).sort());
-    for (const url of entry.dismissed) {
-      if (urls.has(url)) continue;
-      entry.dismissed.delete(url);
-      this.#events.onGone(entry.model, entry.pool, url);
-    }
+    const before = entry.listed;
+    entry.listed = urls;
+    for (const url of before) if (!urls.has(url)) this.#unlisted(entry, url);
+    for (const url of entry.dismissed) if (!urls.has(url)) entry.dismissed.delete(url);
     for (const [url, worker] of entry.members) {
-      if (!urls.has(url)) {
-        if (!this.#leaving.has(worker)) this.#events.onGone(entry.model, entry.pool, url);
-        this.#leave(worker);
-      } else if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
       // Gone from the fleet without us.
       if (!this.#holds(worker)) entry.members.delete(url);
+      else if (urls.has(url)) this.#stay(worker);
+      else this.#letGo(worker);
     }
-    for (const url of urls) if (!entry.members.has(url) && !entry.dismissed.has(url)) this.#join(entry, url);
+    for (const url of urls) if (!entry.members.has(url) && !entry.dismissed.has(url)) this.#welcome(entry, url);
     this.#sweep();
   }
 
-  #join(entry: Entry, url: string): void {
+  /** An address that is configured by itself too is one worker, the configured one; so is one that two names list. */
+  #welcome(entry: Entry, url: string): void {
+    if (this.#poolOf(entry) === undefined) return;
+    const there = this.#at(entry, url);
+    if (there === undefined) this.#join(entry, url);
+    else if (this.#leaving.has(there)) this.#takeOver(entry, there);
+  }
+
+  /** The address of one that leaves is listed under another name: it need not end its requests first to be wanted again. */
+  #takeOver(entry: Entry, worker: Worker): void {
+    const { url, role, name } = worker;
+    if (role !== entry.role) {
+      // A role is for life. What it has in hand runs on, and an address stays drained in another role too.
+      this.#takeOut(worker);
+      const next = this.#join(entry, url);
+      next.draining ||= this.#drainedByHand.has(worker);
+      if (next.draining) this.keepDrained(next);
+      return;
+    }
+    this.#disown(worker);
+    entry.members.set(url, worker);
+    this.#fleet.configure(name, memberConfig(entry.config, url, name), entry.apiKey);
+    this.#stay(worker);
+  }
+
+  #join(entry: Entry, url: string): Worker {
     const { model, pool, role, config, apiKey } = entry;
-    // An address that is configured by itself too is one worker, the configured one.
-    if (this.#poolOf(entry) === undefined || this.#at(entry, url) !== undefined) return;
     const name = this.#freeName(config.name);
     const worker = this.#fleet.add(
       { model, pool, role, worker: memberConfig(config, url, name), origin: "dns" },
@@ -194,6 +217,7 @@ export class DnsWorkers {
     );
     entry.members.set(url, worker);
     this.#events.onJoin(worker);
+    return worker;
   }
 
   /** Numbers, not addresses: names go to clients and into metrics, and pods that follow each other share few of them. */
@@ -217,10 +241,32 @@ export class DnsWorkers {
       .find((member) => member.url === url);
   }
 
-  #leave(worker: Worker): void {
-    if (!this.#holds(worker) || this.#leaving.has(worker)) return;
-    worker.draining = true;
-    this.#leaving.add(worker);
+  #unlisted(entry: Entry, url: string): void {
+    if (this.#listing(entry, url).length > 0) return;
+    // A configured worker, or one that joined by itself, is the same one with and without the DNS.
+    if ((this.#at(entry, url)?.origin ?? "dns") === "dns") this.#events.onGone(entry.model, entry.pool, url);
+  }
+
+  /** The names of a pool that list an address. */
+  #listing({ model, pool }: Pick<Entry, "model" | "pool">, url: string): Entry[] {
+    return [...this.#entries.values()].filter(
+      (entry) => entry.model === model && entry.pool === pool && entry.listed.has(url),
+    );
+  }
+
+  /** Its name lists it no longer, or is gone itself. */
+  #letGo(worker: Worker): void {
+    if (!this.#holds(worker)) return;
+    const other = this.#listing(worker, worker.url).find(({ role }) => role === worker.role);
+    if (other !== undefined) this.#takeOver(other, worker);
+    else if (!this.#leaving.has(worker)) {
+      worker.draining = true;
+      this.#leaving.add(worker);
+    }
+  }
+
+  #stay(worker: Worker): void {
+    if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
   }
 
   /** A leaving worker whose address is configured by itself now: who serves there has not inherited that the DNS no longer lists it. */
@@ -233,14 +279,21 @@ export class DnsWorkers {
   /** Takes out the leaving ones that are done. */
   #sweep(): void {
     for (const worker of this.#leaving) {
-      if (worker.load.requests > 0) continue;
-      this.#leaving.delete(worker);
-      for (const entry of this.#entries.values()) {
-        if (entry.members.get(worker.url) === worker) entry.members.delete(worker.url);
-      }
-      if (!this.#holds(worker)) continue;
-      this.#fleet.remove(worker.name);
-      this.#events.onLeave(worker);
+      if (worker.load.requests === 0) this.#takeOut(worker);
+    }
+  }
+
+  #takeOut(worker: Worker): void {
+    this.#leaving.delete(worker);
+    this.#disown(worker);
+    if (!this.#holds(worker)) return;
+    this.#fleet.remove(worker.name);
+    this.#events.onLeave(worker);
+  }
+
+  #disown(worker: Worker): void {
+    for (const { members } of this.#entries.values()) {
+      if (members.get(worker.url) === worker) members.delete(worker.url);
     }
   }
 }

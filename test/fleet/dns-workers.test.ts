@@ -275,6 +275,81 @@ describe("a worker whose address is a name", () => {
     expect(names(router)).toEqual(["pod-3", "fixed-1", "fixed-2"]);
   });
 
+  test.each([["another host"], ["out, and in again"]])(
+    "an entry that a reload changes (%s) takes its busy members over as they are, with its own settings",
+    async (how) => {
+      const { refresh, reload, router, chosen, fleet } = start(
+        poolOf({ url: "dns+http://old.local:8000", name: "pod" }),
+      );
+      await refresh(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+      await call(router, "POST", "/workers/pod-2/drain");
+      const before = ["pod-1", "pod-2"].map((name) => fleet.worker(name)!);
+      const leases = before.map((worker) => acquire(worker, 1, 0));
+      if (how !== "another host") reload(poolOf("http://10.9.9.9:1"));
+      const host = how === "another host" ? "new" : "old";
+      reload(poolOf({ url: `dns+http://${host}.local:8000`, name: "other", weight: 9 }));
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      expect(["pod-1", "pod-2"].map((name) => fleet.worker(name)!)).toEqual(before);
+      expect(before.map(({ draining, weight, load }) => [draining, weight, load.requests])).toEqual([
+        [false, 9, 1],
+        [true, 9, 1],
+      ]);
+      for (const lease of leases) lease.release();
+      await refresh(["10.0.0.1", "10.0.0.2"]);
+      expect([chosen(), fleet.workers().length]).toEqual([["pod-1"], 2]);
+      // From here on they are the new entry's.
+      expect(await refresh(["10.0.0.1"])).toEqual(["pod-1"]);
+    },
+  );
+
+  test("an address that one name lets go of while another one lists it is the same worker, also while it is busy", async () => {
+    const clock = new ManualClock();
+    const lists: Record<string, string[]> = { "a.local": ["10.0.0.1"], "b.local": ["10.0.0.1", "10.0.0.2"] };
+    const config = poolOf(
+      { url: "dns+http://a.local:1", name: "a" },
+      { url: "dns+http://b.local:1", name: "b", weight: 5 },
+    );
+    const resolveHost = async (host: string) => lists[host]!;
+    const { router } = routerOver(new EngineHouse(), config, { clock, resolveHost });
+    const refresh = async () => {
+      await clock.advance(REFRESH_MS);
+      await tend(router);
+    };
+    await refresh();
+    const worker = router.services.fleet.worker("a-1")!;
+    const lease = acquire(worker, 1, 0);
+    lists["a.local"] = ["10.0.0.3"];
+    await refresh();
+    expect([worker.draining, worker.weight]).toEqual([false, 5]);
+    lists["a.local"] = ["10.0.0.1"];
+    await refresh();
+    expect(names(router)).toEqual(["a-1", "b-1"]);
+    lists["b.local"] = ["10.0.0.2"];
+    await refresh();
+    expect([worker.draining, worker.weight]).toEqual([false, 1]);
+    lease.release();
+    await refresh();
+    expect(names(router)).toEqual(["a-1", "b-1"]);
+  });
+
+  test("an entry that a reload gives another role serves in it at once, and what is drained stays drained", async () => {
+    const entry = { url: "dns+http://engines.local:1", name: "pod" };
+    const pool = (lists: object) => ({ models: [{ id: "m", pools: [{ name: "p", engine: "vllm", ...lists }] }] });
+    const { refresh, reload, router, fleet } = start(pool({ workers: [entry] }));
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "POST", "/workers/pod-2/drain");
+    const leases = ["pod-1", "pod-2"].map((name) => acquire(fleet.worker(name)!, 1, 0));
+    reload(pool({ decode: [entry], prefill: ["http://fixed:1"] }));
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    const decode = fleet.model("m")!.pools[0]!.decode;
+    expect(decode.map(({ url, draining }) => [url, draining])).toEqual([
+      ["http://10.0.0.1:1", false],
+      ["http://10.0.0.2:1", true],
+    ]);
+    for (const lease of leases) lease.release();
+    expect((await refresh(["10.0.0.1", "10.0.0.2"])).length).toBe(3);
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {
