@@ -19,9 +19,12 @@ const ROLES: readonly (readonly ["prefill" | "decode" | "workers", WorkerRole])[
   ["workers", "aggregated"],
 ];
 
-interface Entry {
+interface Place {
   model: string;
   pool: string;
+}
+
+interface Entry extends Place {
   role: WorkerRole;
   config: WorkerConfig;
   apiKey: string | undefined;
@@ -29,7 +32,7 @@ interface Entry {
   members: Map<string, Worker>;
   /** What the last answer listed; more than the members, where an address is another's worker. */
   listed: Set<string>;
-  /** Addresses whose worker somebody took out by hand; they stay out until they leave the DNS. */
+  /** Addresses of its pool whose worker somebody took out by hand; they stay out until this name lists them no longer. */
   dismissed: Set<string>;
   nextAt: number;
   lostAt: number;
@@ -76,11 +79,14 @@ export class DnsWorkers {
   configure(config: Pick<RouterConfig, "models">, keys: WorkerKeys): void {
     const before = this.#entries;
     this.#entries = new Map();
-    for (const { model, pool, role, worker } of namedWorkers(config)) {
-      // Not by name: that may be its place in a list, from which another one is taken out.
-      const key = JSON.stringify([model, pool, role, worker.url]);
+    const named = namedWorkers(config).map((entry) => ({ ...entry, key: keyOf(entry) }));
+    const kept = new Set(named.map(({ key }) => key));
+    const gone = [...before].flatMap(([key, entry]) => (kept.has(key) ? [] : [entry]));
+    for (const { model, pool, role, worker, key } of named) {
       const known = before.get(key);
       const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
+      // One that is called otherwise now: who was taken out by hand stays out.
+      const dismissed = known === undefined ? dismissedBy(inPool(gone, { model, pool })) : [];
       const entry: Entry = known ?? {
         model,
         pool,
@@ -88,8 +94,8 @@ export class DnsWorkers {
         config: worker,
         apiKey,
         members: new Map(),
-        listed: new Set(),
-        dismissed: new Set(),
+        listed: new Set(dismissed),
+        dismissed: new Set(dismissed),
         nextAt: -Infinity,
         lostAt: Infinity,
         lookup: 0,
@@ -103,10 +109,11 @@ export class DnsWorkers {
         if (this.#holds(member)) this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
         else entry.members.delete(url);
       }
+      // A configured worker that a reload has brought back is wanted again.
+      for (const url of entry.dismissed) if (this.#at(entry, url)?.origin === "config") entry.dismissed.delete(url);
       this.#entries.set(key, entry);
-      before.delete(key);
     }
-    for (const entry of before.values()) for (const worker of entry.members.values()) this.#letGo(worker);
+    for (const entry of gone) for (const worker of entry.members.values()) this.#letGo(worker);
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
   }
@@ -128,11 +135,9 @@ export class DnsWorkers {
   /** Somebody has taken a worker out by hand: its address must not bring it back with the next lookup. */
   dismiss(worker: Worker): void {
     this.#leaving.delete(worker);
-    for (const entry of this.#entries.values()) {
-      if (entry.members.get(worker.url) !== worker) continue;
-      entry.members.delete(worker.url);
-      entry.dismissed.add(worker.url);
-    }
+    this.#disown(worker);
+    // By every name of its pool: another one may list it too, and an answer may be under way.
+    for (const { dismissed } of inPool(this.#entries.values(), worker)) dismissed.add(worker.url);
   }
 
   keepDrained(worker: Worker): void {
@@ -230,12 +235,12 @@ export class DnsWorkers {
     return this.#fleet.worker(worker.name) === worker && worker.origin === "dns";
   }
 
-  #poolOf({ model, pool }: Pick<Entry, "model" | "pool">): Pool | undefined {
+  #poolOf({ model, pool }: Place): Pool | undefined {
     return this.#fleet.model(model)?.pools.find((candidate) => candidate.name === pool);
   }
 
   /** The pool's worker at an address, whatever its role and wherever it came from. */
-  #at(place: Pick<Entry, "model" | "pool">, url: string): Worker | undefined {
+  #at(place: Place, url: string): Worker | undefined {
     return this.#poolOf(place)
       ?.members()
       .find((member) => member.url === url);
@@ -248,10 +253,8 @@ export class DnsWorkers {
   }
 
   /** The names of a pool that list an address. */
-  #listing({ model, pool }: Pick<Entry, "model" | "pool">, url: string): Entry[] {
-    return [...this.#entries.values()].filter(
-      (entry) => entry.model === model && entry.pool === pool && entry.listed.has(url),
-    );
+  #listing(place: Place, url: string): Entry[] {
+    return inPool(this.#entries.values(), place).filter(({ listed }) => listed.has(url));
   }
 
   /** Its name lists it no longer, or is gone itself. */
@@ -313,6 +316,20 @@ export function namedWorkers(
       ),
     ),
   );
+}
+
+/** Not by name: that may be its place in a list, from which another one is taken out. */
+function keyOf({ model, pool, role, worker }: Place & { role: WorkerRole; worker: WorkerConfig }): string {
+  return JSON.stringify([model, pool, role, worker.url]);
+}
+
+function inPool(entries: Iterable<Entry>, { model, pool }: Place): Entry[] {
+  return [...entries].filter((entry) => entry.model === model && entry.pool === pool);
+}
+
+/** What is kept out of the pool and listed. */
+function dismissedBy(entries: readonly Entry[]): string[] {
+  return entries.flatMap(({ dismissed, listed }) => [...dismissed].filter((url) => listed.has(url)));
 }
 
 function memberUrl(dnsUrl: string, address: string): string {

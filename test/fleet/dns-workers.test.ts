@@ -350,6 +350,61 @@ describe("a worker whose address is a name", () => {
     expect((await refresh(["10.0.0.1", "10.0.0.2"])).length).toBe(3);
   });
 
+  test("one that is configured by itself too stays out when it is taken out by hand, until its address has left the DNS or a reload wants it", async () => {
+    const entry = { url: "dns+http://engines.local:1", name: "pod" };
+    const config = poolOf(entry, { url: "http://10.0.0.1:1", name: "pinned" });
+    const { refresh, reload, router } = start({ ...config, auth: { adminKeyEnv: "ADMIN" } });
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "DELETE", "/workers/pinned");
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
+    await refresh(["10.0.0.2"]);
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+    reload(config);
+    expect(names(router)).toEqual(["pod-1", "pinned"]);
+    router.control.remove("pinned");
+    reload(config);
+    reload(poolOf(entry));
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+  });
+
+  test("one that was taken out by hand comes back by no name of its pool, whatever its role, as long as one lists it", async () => {
+    const clock = new ManualClock();
+    const lists: Record<string, string[]> = {
+      "a.local": ["10.0.0.1"],
+      "b.local": ["10.0.0.1"],
+      "c.local": ["10.0.0.2"],
+    };
+    const named = (host: string) => ({ url: `dns+http://${host}.local:1`, name: host });
+    const pool = { engine: "vllm", prefill: [named("a")], decode: [named("b")], workers: [named("c")] };
+    const resolveHost = async (host: string) => lists[host]!;
+    const config = { models: [{ id: "m", pools: [pool] }] };
+    const { router } = routerOver(new EngineHouse(), config, { clock, resolveHost });
+    const refresh = async () => {
+      await clock.advance(REFRESH_MS);
+      await tend(router);
+      return names(router).sort();
+    };
+    expect(await refresh()).toEqual(["a-1", "c-1"]);
+    await call(router, "DELETE", "/workers/a-1");
+    expect(await refresh()).toEqual(["c-1"]);
+    lists["a.local"] = ["10.0.0.3"];
+    expect(await refresh()).toEqual(["a-1", "c-1"]);
+    lists["b.local"] = ["10.0.0.4"];
+    await refresh();
+    lists["b.local"] = ["10.0.0.1", "10.0.0.4"];
+    expect(await refresh()).toEqual(["a-1", "b-1", "b-2", "c-1"]);
+  });
+
+  test("one that was taken out by hand stays out when a reload gives the entry another host name", async () => {
+    const { refresh, reload, router } = start(poolOf({ url: "dns+http://old.local:1", name: "pod" }));
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "DELETE", "/workers/pod-2");
+    reload(poolOf({ url: "dns+http://new.local:1", name: "pod" }));
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
+    await refresh(["10.0.0.1"]);
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {
