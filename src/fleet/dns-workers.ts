@@ -4,6 +4,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker, WorkerRole } from "../workers/worker.ts";
+import { memberConfig, memberUrls } from "./dns-member.ts";
 
 /** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
@@ -31,7 +32,7 @@ interface Entry extends Place {
   /** By URL. */
   members: Map<string, Worker>;
   /** What the last answer listed; more than the members, where an address is another's worker. */
-  listed: Set<string>;
+  listed: ReadonlySet<string>;
   /** Addresses of its pool whose worker somebody took out by hand; they stay out until this name lists them no longer. */
   dismissed: Set<string>;
   nextAt: number;
@@ -155,25 +156,25 @@ export class DnsWorkers {
     const lookup = this.#lookups;
     entry.lookup = lookup;
     const host = urlHost(entry.config.url).replace(/^\[|\]$/g, "");
-    let addresses: readonly string[] = [];
+    let urls: ReadonlySet<string> = NOBODY;
     let reason = "it has no addresses";
     try {
-      addresses = await this.#resolve(host);
+      const addresses = await this.#resolve(host);
+      urls = memberUrls(entry.config.url, addresses);
+      if (addresses.length > 0) reason = "it has no addresses that can stand in a URL";
     } catch (error) {
       reason = codeOf(error);
     }
     // Another one has begun, or the name has left the configuration.
     if (entry.lookup !== lookup || ![...this.#entries.values()].includes(entry)) return;
     entry.lookup = 0;
-    const ok = addresses.length > 0;
+    const ok = urls.size > 0;
     if (ok === entry.failing) this.#events.onLookup(host, ok, ok ? "" : reason);
     entry.failing = !ok;
-    if (ok) this.#follow(entry, addresses);
+    if (ok) this.#follow(entry, urls);
   }
 
-  #follow(entry: Entry, addresses: readonly string[]): void {
-    // Sorted, so that numbers do not depend on the order in which a server rotates its records.
-    const urls = new Set(addresses.map((address) => memberUrl(entry.config.url, address)).sort());
+  #follow(entry: Entry, urls: ReadonlySet<string>): void {
     const before = entry.listed;
     entry.listed = urls;
     for (const url of before) if (!urls.has(url)) this.#unlisted(entry, url);
@@ -332,27 +333,12 @@ function dismissedBy(entries: readonly Entry[]): string[] {
   return entries.flatMap(({ dismissed, listed }) => [...dismissed].filter((url) => listed.has(url)));
 }
 
-function memberUrl(dnsUrl: string, address: string): string {
-  const url = new URL(dnsUrl.slice(DNS_PREFIX.length));
-  url.hostname = bracketed(address);
-  return url.origin + url.pathname.replace(/\/+$/, "");
-}
-
-function memberConfig(config: WorkerConfig, url: string, name: string): WorkerConfig {
-  // Decode has to reach this very prefill worker, not any that the name stands for; another host was configured on purpose.
-  const bootstrapHost = config.bootstrapHost === urlHost(config.url) ? urlHost(url) : config.bootstrapHost;
-  return { ...config, url, name, bootstrapHost };
-}
-
-function bracketed(address: string): string {
-  return address.includes(":") ? `[${address}]` : address;
-}
-
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" ? code : error instanceof Error ? error.message : String(error);
 }
 
 const NOTHING = Promise.resolve();
+const NOBODY: ReadonlySet<string> = new Set();
 
 function nothing(): void {}

@@ -166,6 +166,34 @@ describe("a worker whose address is a name", () => {
     },
   );
 
+  test.each([
+    ["fe80::1%eth0"],
+    [""],
+    ["not an address"],
+    ["engines.local"],
+    ["10.0.0.256"],
+    ["10.0.0.2/x"],
+    ["::1]:9/"],
+    [":::"],
+  ])(
+    "an answer that is no address for a URL (%j) is nobody, and a lookup that tells of such only changes nothing",
+    async (odd) => {
+      const { refresh, log, fleet } = start();
+      expect(await refresh([odd])).toEqual([]);
+      expect(await refresh([odd, "10.0.0.1", "fd00::1"])).toEqual(["pod-1", "pod-2"]);
+      expect(fleet.workers().map(({ url }) => url)).toEqual([
+        "http://10.0.0.1:8000/base",
+        "http://[fd00::1]:8000/base",
+      ]);
+      expect(await refresh([odd])).toEqual(["pod-1", "pod-2"]);
+      expect(log.filter(({ event }) => event === "dns_lookup").map(({ level, reason }) => [level, reason])).toEqual([
+        ["warn", "it has no addresses that can stand in a URL"],
+        ["info", undefined],
+        ["warn", "it has no addresses that can stand in a URL"],
+      ]);
+    },
+  );
+
   test("one that an admin drains stays drained, and one he takes out stays out until its address has left the DNS", async () => {
     const { refresh, router, fleet } = start();
     await refresh(["10.0.0.1", "10.0.0.2"]);
