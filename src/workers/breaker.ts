@@ -20,6 +20,7 @@ export class Breaker {
   readonly #onChange: (to: BreakerState, from: BreakerState) => void;
   #state: BreakerState = "closed";
   #failures = 0;
+  #openedAt = 0;
   #openUntil = 0;
   /** Number of the probe that holds the one half-open place, 0 = free. Numbered, so that a late `leave` cannot free another's place. */
   #probe = 0;
@@ -101,14 +102,19 @@ export class Breaker {
     }
     this.#failures = 0;
     this.#probe = 0;
+    this.#openedAt = now;
     this.#openUntil = now + this.#config.openMs;
     this.#become("open");
   }
 
-  /** New limits at run time; a breaker that is switched off closes. */
+  /** New limits at run time; a breaker that is switched off closes. A shorter open time counts for one that is open already, a longer one does not. */
   configure(config: BreakerConfig): void {
     this.#config = config;
-    if (config.enabled) return;
+    if (config.enabled) {
+      this.#openUntil = Math.min(this.#openUntil, this.#openedAt + config.openMs);
+      this.#onChange(this.#state, this.#state);
+      return;
+    }
     this.#failures = 0;
     this.#probe = 0;
     this.#become("closed");

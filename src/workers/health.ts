@@ -123,10 +123,15 @@ export class WorkerHealth {
     this.#nextAt = Math.min(this.#nextAt, Math.max(now, this.#startedAt + this.#config.intervalMs / 4));
   }
 
-  /** New settings at run time; without probes nothing keeps a worker down. */
+  /** New settings at run time; without probes nothing keeps a worker down. A shorter interval counts from the last probe on. */
   configure(config: HealthConfig): void {
+    // The probe under way keeps the patience it was sent with.
+    this.#lostAt += config.intervalMs - this.#config.intervalMs;
+    this.#nextAt = Math.min(this.#nextAt, this.#startedAt + config.intervalMs);
     this.#config = config;
     if (config.intervalMs === 0) this.#become(true);
+    // When a bad verdict goes stale hangs on the interval too.
+    else this.#onChange(this.#up);
   }
 
   #good(): void {

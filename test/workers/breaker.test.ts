@@ -84,6 +84,16 @@ describe("Breaker", () => {
     expect(breaker.allows(0)).toBe(true);
   });
 
+  test("a shorter open time counts for a breaker that is open already, a longer one from the next failure on", () => {
+    const breaker = opened();
+    breaker.configure({ ...config, openMs: 200 });
+    expect([breaker.changesAt, breaker.state(199), breaker.state(200)]).toEqual([200, "open", "half-open"]);
+    breaker.configure(config);
+    expect(breaker.changesAt).toBe(200);
+    breaker.failed(300);
+    expect(breaker.changesAt).toBe(1_000);
+  });
+
   test("tells its changes once each, in order", () => {
     const seen: string[] = [];
     const breaker = new Breaker(config, (to, from) => to !== from && seen.push(`${from}>${to}`));

@@ -215,6 +215,26 @@ describe("Fleet at run time", () => {
     expect(fleet.due(1e9)).toEqual([]);
   });
 
+  test("a reload's shorter open time and interval let a worker be chosen as soon as they say", () => {
+    const changes: string[] = [];
+    const onBreaker = (_: unknown, to: string) => changes.push(to);
+    const slow = { breaker: { ...breakerConfig, openMs: 3_600_000 }, health: { ...healthConfig, intervalMs: 600_000 } };
+    const fleet = makeFleet(fleetConfig(slow), { events: { onBreaker, onHealth: (_, up) => changes.push(`${up}`) } });
+    const set = fleet.model("m")!.pools[0]!.set("decode");
+    const [d1, d2] = [fleet.worker("d1")!, fleet.worker("d2")!];
+    for (let n = 0; n < 3; n++) d1.failed(1_000);
+    for (let n = 0; n < 2; n++) {
+      d2.health.begin(1_000);
+      d2.health.report({ kind: "error" }, 1_000);
+    }
+    expect(set.candidates(1_000)).toEqual([]);
+    fleet.reload(fleetConfig({ breaker: { ...breakerConfig, openMs: 10_000 } }), new Map());
+    expect(fleet.due(6_000)).toContain(d2);
+    const chosen = (now: number) => set.candidates(now).map(({ name }) => name);
+    expect([10_999, 11_000, 30_999, 31_000].map(chosen)).toEqual([[], ["d1"], ["d1"], ["d1", "d2"]]);
+    expect(changes).toEqual(["open", "false"]);
+  });
+
   test("the prefix index forgets a worker that is removed, by hand or by a reload", () => {
     const fleet = makeFleet(fleetConfig({ policy: { prefill: "prefix-aware", decode: "prefix-aware" } }));
     const policy = fleet.model("m")!.pools[0]!.policy("decode");

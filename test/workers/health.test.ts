@@ -161,6 +161,34 @@ describe("WorkerHealth", () => {
     expect(health.plan().path).toBe("/ready");
   });
 
+  test("a shorter interval counts from the last probe on, a longer one from the next probe on", () => {
+    const health = new WorkerHealth("vllm", { ...healthConfig, intervalMs: 600_000 });
+    probe(health, ok, 1_000);
+    health.configure({ ...healthConfig, intervalMs: 5_000 });
+    expect([health.due(5_999), health.due(6_000)]).toEqual([false, true]);
+    health.begin(6_000);
+    health.report(ok, 6_001);
+    health.configure({ ...healthConfig, intervalMs: 60_000 });
+    expect(health.due(11_000)).toBe(true);
+  });
+
+  test("with a shorter interval a probe that got lost is known for it sooner, but not before the patience it was sent with has ended", () => {
+    const health = new WorkerHealth("vllm", { ...healthConfig, intervalMs: 600_000, timeoutMs: 30_000 });
+    health.begin(1_000);
+    for (const intervalMs of [5_000, 600_000, 5_000])
+      health.configure({ ...healthConfig, intervalMs, timeoutMs: 2_000 });
+    expect([health.due(35_999), health.due(36_000)]).toEqual([false, true]);
+  });
+
+  test("an interval that was 0 for a while leaves a probe that is due at once", () => {
+    const health = new WorkerHealth("vllm", { ...healthConfig, intervalMs: 600_000 });
+    probe(health, ok, 1_000);
+    health.configure({ ...healthConfig, intervalMs: 0 });
+    expect(health.due(1_001)).toBe(false);
+    health.configure(healthConfig);
+    expect(health.due(1_001)).toBe(true);
+  });
+
   test("switching probes off at run time brings every worker back", () => {
     const health = new WorkerHealth("vllm", { ...healthConfig, failures: 1 });
     probe(health, down, 0);
