@@ -8,6 +8,11 @@ const RISE = 0.02;
  */
 const FASTER = 1.02;
 const SLOWER = 0.99;
+/**
+ * The first prompt makes so many of these steps at once, the nth an nth part of them: a pool is known after a few dozen prompts, and a first one
+ * that somebody had cached is put right by the next ten.
+ */
+const FIRST_STEPS = 16;
 /** Shorter prompts measure the engine's fixed cost, not its speed. */
 const TELLING_TOKENS = 256;
 
@@ -38,10 +43,11 @@ class Measured {
 
   sample(ms: number, now: number): void {
     const known = this.at(now);
-    // After a long silence it is measured as if for the first time: nobody knows how much of the fading was right.
+    // After a long silence it is measured as if for the first time: nobody knows how much of the fading was right. How near it has been
+    // stays true: an engine that slept is slow to answer, and was no farther away for it.
     if (known === undefined || now - this.#at > HALF_LIFE_MS) {
       this.#ms = Math.min(ms, FARTHEST_AT_FIRST_MS);
-      this.#least = this.#ms;
+      this.#least = Math.min(this.#least, this.#ms);
     } else {
       const sample = Math.min(ms, FARTHEST_MS);
       this.#ms = known + (sample - known) * (sample < known ? FALL : RISE);
@@ -56,7 +62,8 @@ class Measured {
 export class PoolSpeed {
   readonly #headers = new Measured();
   readonly #excess = new Measured();
-  #tokensPerMs: number | undefined;
+  #tokensPerMs = DEFAULT_TOKENS_PER_MS;
+  #prompts = 0;
 
   /**
    * Smoothed time to headers, milliseconds; undefined until known. It falls fast and rises slowly, so it stays near the floor of what was
@@ -72,7 +79,7 @@ export class PoolSpeed {
   }
 
   get tokensPerMs(): number {
-    return this.#tokensPerMs ?? DEFAULT_TOKENS_PER_MS;
+    return this.#tokensPerMs;
   }
 
   /** `estimateMs`: the round trip by distance, undefined where a place is not known. */
@@ -84,8 +91,7 @@ export class PoolSpeed {
   /** So many prompt tokens, not counting cached ones, were computed in that time. */
   prefilled(tokens: number, ms: number): void {
     if (tokens < TELLING_TOKENS || ms <= 0) return;
-    const rate = tokens / ms;
-    const known = this.#tokensPerMs;
-    this.#tokensPerMs = known === undefined ? rate : known * (rate > known ? FASTER : SLOWER);
+    const step = tokens / ms > this.#tokensPerMs ? FASTER : SLOWER;
+    this.#tokensPerMs *= step ** Math.max(1, FIRST_STEPS / ++this.#prompts);
   }
 }

@@ -48,6 +48,33 @@ describe("what traffic teaches about a pool", () => {
     expect(slowed.excessMs(1_200_000)).toBe(180);
   });
 
+  test("one slow answer after a quiet time does not make a near pool look far for good", () => {
+    const speed = new PoolSpeed();
+    for (let n = 0; n < 100; n++) speed.answered(5, 0, n * 100);
+    speed.answered(250, 0, 140_000);
+    expect(speed.excessMs(140_000)).toBe(250);
+    expect(speed.excessMs(740_000)).toBeLessThan(15);
+    expect(speed.excessMs(36_140_000)).toBeCloseTo(5);
+  });
+
+  test("a first prompt that somebody had cached does not decide how fast a pool is", () => {
+    const speed = new PoolSpeed();
+    const before = speed.tokensPerMs;
+    speed.prefilled(30_000, 40);
+    expect(speed.tokensPerMs).toBeWithin(before, before * 1.5);
+    for (let n = 0; n < 16; n++) speed.prefilled(4_000, 500);
+    expect(speed.tokensPerMs).toBeWithin(7.5, 8.5);
+  });
+
+  test("a pool that is slow, or fast, is known after a few dozen prompts", () => {
+    const slow = new PoolSpeed();
+    for (let n = 0; n < 100; n++) slow.prefilled(4_000, 2_000);
+    expect(slow.tokensPerMs).toBeLessThan(2.1);
+    const fast = new PoolSpeed();
+    for (let n = 0; n < 100; n++) fast.prefilled(4_000, 100);
+    expect(fast.tokensPerMs).toBeWithin(38, 42);
+  });
+
   test("speed of prefill: short prompts say nothing, and waiting does not look like slowness at once", () => {
     const speed = new PoolSpeed();
     const before = speed.tokensPerMs;
