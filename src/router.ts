@@ -12,7 +12,7 @@ import { Failure } from "./errors/failure.ts";
 import { fanOut } from "./fanout/fan-out.ts";
 import { type Parts, partsOf, refuseParts } from "./fanout/parts.ts";
 import { newTraceId } from "./telemetry/ids.ts";
-import type { RouterPath } from "./telemetry/record.ts";
+import { beginLegs, type RouterPath } from "./telemetry/record.ts";
 import { choose } from "./workers/choose.ts";
 import type { Model } from "./workers/fleet.ts";
 import { acquire, type Lease } from "./workers/lease.ts";
@@ -160,6 +160,7 @@ export class Router {
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
     const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries.onlyOthers);
     if (lease === undefined) return noWorkers("decode", call.visit?.allowedRegions);
+    beginLegs(call.record, false);
     this.#note(call, pool, choice.path, undefined, lease.worker);
     const choices =
       countPrompts(call.request.api, call.request.doc).count * countSamples(call.request.api, call.request.doc);
@@ -189,6 +190,7 @@ export class Router {
       decode.release();
       return noWorkers("prefill", call.visit?.allowedRegions);
     }
+    beginLegs(call.record, reuse !== undefined);
     this.#note(call, pool, "disaggregated", prefill.worker, decode.worker);
     const attempt = new SplitAttempt(this.#services, call, pool, prefill, decode, id);
     return {

@@ -40,6 +40,8 @@ export class SplitAttempt implements DecodeOwner {
   #prefillBlamed = false;
   #offStop: () => void = nothing;
   #handoff: Handoff | undefined;
+  /** Another attempt may have begun: the record's times are no longer this one's. */
+  #givenUp = false;
   timedOut: Failure | undefined;
   /** Decode answered 5xx before an answer: whose fault that was shows only in the retry (a dead prefill makes every decode answer 500). */
   decodeFaultOpen = false;
@@ -143,7 +145,7 @@ export class SplitAttempt implements DecodeOwner {
   #tailSettled(outcome: PrefillOutcome): void {
     this.#stopPrefillDeadline?.();
     const now = this.#services.clock.now();
-    this.#call.record.prefillDoneAt = now;
+    if (!this.#givenUp) this.#call.record.prefillDoneAt = now;
     if (outcome.ok) {
       this.#prefill.worker.succeeded(now);
       this.#decodeSide?.prefillSucceeded();
@@ -260,6 +262,7 @@ export class SplitAttempt implements DecodeOwner {
   }
 
   #failed(failure: Failure | ClientGone): void {
+    this.#givenUp = true;
     this.#offStop();
     const now = this.#services.clock.now();
     this.#doubtPrefill(failure);

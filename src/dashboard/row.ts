@@ -6,7 +6,7 @@ import type { RequestRow } from "./update.ts";
 export function rowOf(record: RequestRecord, key: number, trusted: boolean): RequestRow {
   const { t0 } = record;
   const since = (time: number): number | undefined => (time > 0 ? Math.round((time - t0) * 10) / 10 : undefined);
-  // After a retry the times of the attempt before may still stand: what ended before it began has not ended.
+  // Several sequences share one record, and each writes its own times: what ended before it began has not ended.
   const after = (start: number, end: number): number | undefined => (end >= start ? since(end) : undefined);
   return {
     key,

@@ -83,6 +83,21 @@ export interface RequestRecord {
 }
 
 /**
+ * An attempt begins: what its legs have not done has not happened, whatever those of the attempt before did. `prefilled`: it uses the hand-off
+ * of the attempt before, whose prefill is then its own.
+ */
+export function beginLegs(record: RequestRecord, prefilled: boolean): void {
+  if (!prefilled) {
+    record.prefillSpanId = "";
+    record.prefillSentAt = 0;
+    record.prefillDoneAt = 0;
+  }
+  record.decodeSpanId = "";
+  record.decodeSentAt = 0;
+  record.decodeHeadersAt = 0;
+}
+
+/**
  * A fresh record with every field present, in one literal: all records of a process share one hidden class, so that each later
  * `record.x = …` on the hot path is a plain store and every reader stays monomorphic.
  * `now` is the router's monotonic clock, `wallNow` the time of day; both in milliseconds.
