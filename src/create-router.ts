@@ -109,11 +109,11 @@ export function createRouter(options: RouterOptions): PrefillRouter {
     events: {
       onBreaker: (worker, to) => {
         telemetry.metrics.breakerChange(worker.name, to);
-        telemetry.changes.add(worker.name, `breaker ${to}`);
+        telemetry.changes.add(worker, `breaker ${to}`);
         telemetry.log.event(to === "open" ? "warn" : "info", "breaker", { worker: worker.name, state: to });
       },
       onHealth: (worker, healthy) => {
-        telemetry.changes.add(worker.name, healthy ? "healthy" : "unhealthy");
+        telemetry.changes.add(worker, healthy ? "healthy" : "unhealthy");
         telemetry.log.event(healthy ? "info" : "warn", "health", { worker: worker.name, healthy });
         control.healthChanged(worker, healthy);
       },

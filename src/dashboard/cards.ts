@@ -26,14 +26,20 @@ export function modelCards(
       region,
       serving,
       policies: { prefill: policies.prefill, decode: policies.decode },
-      workers: workers.map((worker) => workerCard(worker, changes, infoOf.get(worker.name))),
+      workers: workers.map((worker) => workerCard(worker, sickSince(fleet, worker, changes), infoOf.get(worker.name))),
     })),
   }));
 }
 
-function workerCard(view: WorkerView, changes: FleetChanges, info: WorkerInfo | undefined): WorkerCard {
+/** Undefined: it is well. */
+function sickSince(fleet: Fleet, { name, healthy, breaker }: WorkerView, changes: FleetChanges): number | undefined {
+  const worker = fleet.worker(name);
+  if (worker === undefined || (healthy && breaker === "closed")) return undefined;
+  return healthy ? changes.breakerSince(worker) : changes.healthSince(worker);
+}
+
+function workerCard(view: WorkerView, sickSince: number | undefined, info: WorkerInfo | undefined): WorkerCard {
   const { name, role, usable, healthy, breaker, draining, weight } = view;
-  const sickSince = healthy ? changes.breakerSince(name) : changes.healthSince(name);
   return {
     name,
     role,
@@ -45,7 +51,7 @@ function workerCard(view: WorkerView, changes: FleetChanges, info: WorkerInfo | 
     tokens: view.queuedTokens,
     weight,
     avoidedS: Math.ceil(view.avoidedForMs / 1000),
-    sickSince: healthy && breaker === "closed" ? undefined : sickSince,
+    sickSince,
     url: info?.url,
     problems: info?.problems,
   };

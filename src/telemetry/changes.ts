@@ -9,23 +9,29 @@ export interface FleetChange {
   what: ChangeOfWorker;
 }
 
+/** A worker, and no other that is called like it. */
+type Known = { readonly name: string };
+
 const KEPT = 50;
 
-/** The last changes of workers' health and breakers, and since when each is as it is, for the dashboard. */
+/**
+ * The last changes of workers' health and breakers, and since when each is as it is, for the dashboard. The times hang on the workers
+ * themselves: pods come and go by the thousand, and one that takes the name of another has not been sick for it.
+ */
 export class FleetChanges {
   readonly #wallNow: () => number;
   #last: readonly FleetChange[] = [];
-  readonly #health = new Map<string, number>();
-  readonly #breaker = new Map<string, number>();
+  readonly #health = new WeakMap<Known, number>();
+  readonly #breaker = new WeakMap<Known, number>();
 
   constructor(wallNow: () => number) {
     this.#wallNow = wallNow;
   }
 
-  add(worker: string, what: ChangeOfWorker): void {
+  add(worker: Known, what: ChangeOfWorker): void {
     const at = this.#wallNow();
     // Another array each time: whoever has seen the old one sees at once that there is news.
-    this.#last = [{ at, worker, what }, ...this.#last.slice(0, KEPT - 1)];
+    this.#last = [{ at, worker: worker.name, what }, ...this.#last.slice(0, KEPT - 1)];
     if (what === "healthy" || what === "unhealthy") this.#health.set(worker, at);
     // A probe that fails takes an open breaker back to open: it has been sick since the first time.
     else if (what !== "breaker half-open") {
@@ -40,12 +46,12 @@ export class FleetChanges {
   }
 
   /** Since when health is as it is; undefined: since the worker came. */
-  healthSince(worker: string): number | undefined {
+  healthSince(worker: Known): number | undefined {
     return this.#health.get(worker);
   }
 
   /** Since when the breaker has not been closed for good; undefined: it is closed. */
-  breakerSince(worker: string): number | undefined {
+  breakerSince(worker: Known): number | undefined {
     return this.#breaker.get(worker);
   }
 }

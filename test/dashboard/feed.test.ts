@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { modelCards } from "../../src/dashboard/cards.ts";
 import { DashboardFeed, type FeedDeps, RowKeys, TICK_MS } from "../../src/dashboard/feed.ts";
 import type { Update } from "../../src/dashboard/update.ts";
 import type { FleetControl } from "../../src/fleet/control.ts";
@@ -6,6 +7,7 @@ import { FleetChanges } from "../../src/telemetry/changes.ts";
 import { Recent } from "../../src/telemetry/recent.ts";
 import { EngineHouse, routerOver } from "../fleet/house.ts";
 import { ManualClock, streamedRecord } from "../telemetry/hand-made.ts";
+import { fleetConfig, makeFleet, workerConfig } from "../workers/fixtures.ts";
 
 const decoder = new TextDecoder();
 
@@ -114,10 +116,31 @@ test("a change of a worker reaches the viewer, with since when", async () => {
   await next();
   const worker = fleet.worker("w")!;
   for (let i = 0; i < 5; i++) worker.failed(1_600);
-  changes.add("w", "breaker open");
+  changes.add(worker, "breaker open");
   const update = (await next())!;
   expect(update.changes).toEqual([{ at: 5_000, worker: "w", what: "breaker open" }]);
   expect(update.models![0]!.pools[0]!.workers[0]).toMatchObject({ breaker: "open", usable: false, sickSince: 5_000 });
+});
+
+test("a pod that takes the name of one that was sick is sick since its own first failure", async () => {
+  let wall = 1_000;
+  const changes = new FleetChanges(() => wall);
+  const fleet = makeFleet(fleetConfig(), {
+    now: () => 0,
+    events: { onBreaker: (worker, to) => changes.add(worker, `breaker ${to}`), onHealth: () => {} },
+  });
+  const fail = (): void => {
+    for (let i = 0; i < 3; i++) fleet.worker("d1")!.failed(0);
+  };
+  const since = () => modelCards(fleet, 0, changes, undefined)[0]!.pools[0]!.workers.find((w) => w.name === "d1")!;
+  fail();
+  expect(since()).toMatchObject({ breaker: "open", sickSince: 1_000 });
+  fleet.remove("d1");
+  fleet.add({ model: "m", pool: "default", role: "decode", worker: workerConfig("d1") });
+  expect(since().sickSince).toBeUndefined();
+  wall = 900_000;
+  fail();
+  expect(since()).toMatchObject({ breaker: "open", sickSince: 900_000 });
 });
 
 test("between two events nothing is done: no timer but one, and none at all when nobody reads", async () => {

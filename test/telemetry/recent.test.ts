@@ -66,17 +66,18 @@ test("minutes are kept for an hour and begin anew after it", () => {
 test("since when a breaker is open does not move when its probes fail", () => {
   let now = 0;
   const changes = new FleetChanges(() => ++now);
-  changes.add("w", "breaker open");
-  changes.add("w", "breaker half-open");
-  changes.add("w", "breaker open");
-  expect(changes.breakerSince("w")).toBe(1);
-  changes.add("w", "breaker closed");
-  expect(changes.breakerSince("w")).toBeUndefined();
+  const w = { name: "w" };
+  changes.add(w, "breaker open");
+  changes.add(w, "breaker half-open");
+  changes.add(w, "breaker open");
+  expect(changes.breakerSince(w)).toBe(1);
+  changes.add(w, "breaker closed");
+  expect(changes.breakerSince(w)).toBeUndefined();
 });
 
 test("of changes the last fifty are kept, newest first", () => {
   const changes = new FleetChanges(() => 0);
-  for (let i = 0; i < 60; i++) changes.add(`w${i}`, "unhealthy");
+  for (let i = 0; i < 60; i++) changes.add({ name: `w${i}` }, "unhealthy");
   expect(changes.last()).toHaveLength(50);
   expect(changes.last()[0]!.worker).toBe("w59");
 });
