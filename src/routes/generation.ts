@@ -80,14 +80,16 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       const keptAlive = parsed.stream && config.timeouts.keepAliveMs > 0;
       return keptAlive ? await respondInTime(call, pending, deps) : toResponse(call, await pending, deps);
     } catch (error) {
-      const failure = error instanceof ClientGone ? clientGone() : asFailure(error);
-      record.status = error instanceof ClientGone ? 499 : failure.status;
-      if (failure.code === "internal" && !(error instanceof ClientGone)) {
+      // A body that ends early because its client has left is nobody's bad request.
+      const left = error instanceof ClientGone || (call === undefined && request.signal.aborted);
+      const failure = left ? clientGone() : asFailure(error);
+      record.status = failure.status;
+      if (failure.code === "internal" && !left) {
         telemetry.log.event("error", "internal", { request: record.id, error: failure.cause });
       }
       if (call !== undefined) call.done(error instanceof ClientGone ? error : failure);
       else {
-        refuse(record, failure, error instanceof ClientGone);
+        refuse(record, failure, left);
         permit?.release();
         background.ended?.();
       }
