@@ -99,8 +99,7 @@ export class DecodeSide implements RelayObserver {
     }
     // Committed without an answer (many empty chunks): the first one is still due.
     if (relay.contentSeen) this.#limitMet();
-    call.record.committedAt = services.clock.now();
-    call.record.status = 200;
+    this.#noteCommit();
     if (!services.config.log.prompts) call.forgetBody();
     return { kind: "stream", source: relay, headers: passedHeaders(head.headers) };
   }
@@ -116,7 +115,7 @@ export class DecodeSide implements RelayObserver {
   }
 
   async #answerWhole(head: AnswerHead): Promise<Answer> {
-    const { call, services, wait } = this.#o;
+    const { call, wait } = this.#o;
     const { api } = call.request;
     let text: string;
     try {
@@ -133,8 +132,7 @@ export class DecodeSide implements RelayObserver {
     const body = editAnswer(call.request, text, tail);
     usageOf(call.record, text, api);
     this.#o.owner.decodeEnded(undefined);
-    call.record.committedAt = services.clock.now();
-    call.record.status = 200;
+    this.#noteCommit();
     return { kind: "buffered", body, headers: passedHeaders(head.headers) };
   }
 
@@ -234,20 +232,15 @@ export class DecodeSide implements RelayObserver {
   }
 
   ended(failure: Failure | ClientGone | undefined): void {
-    const { call, services } = this.#o;
+    const { call } = this.#o;
     const { record } = call;
     const relay = this.relay;
     this.#limitMet();
-    if (failure instanceof Failure) {
-      record.errorFrame = true;
-      services.telemetry.metrics.errorFrame();
-    }
-    if (relay !== undefined) {
+    // What the client gets of a part is told by the whole: its own frame may be there before anything is promised, and is a plain error then.
+    if (relay !== undefined && !call.isPart) {
       // A short answer is over in the tick that commits it, before `stream` has heard of the commit.
-      if (relay.committed && record.status === 0) {
-        record.status = 200;
-        record.committedAt = services.clock.now();
-      }
+      if (relay.committed && record.status === 0) this.#noteCommit();
+      record.errorFrame = failure instanceof Failure;
       record.chunks = relay.blocksOut;
       record.bytesOut = relay.bytesOut;
     }
@@ -257,6 +250,14 @@ export class DecodeSide implements RelayObserver {
 
   prefillFails(): boolean {
     return this.#o.owner.prefillFails();
+  }
+
+  /** The client is promised this answer. What a part promises, its whole does not yet. */
+  #noteCommit(): void {
+    const { call, services } = this.#o;
+    if (call.isPart) return;
+    call.record.committedAt = services.clock.now();
+    call.record.status = 200;
   }
 
   firstEvent(): void {

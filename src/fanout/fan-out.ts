@@ -57,6 +57,7 @@ export async function fanOut(
       ended({ failure, bytes, blocks, usages }) {
         offStop();
         countTokens(call, usages, samples);
+        record.errorFrame = failure instanceof Failure;
         record.bytesOut = bytes;
         record.chunks = blocks;
         call.done(failure);

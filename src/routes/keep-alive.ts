@@ -6,9 +6,6 @@ import type { Clock } from "../runtime/clock.ts";
 import { streamApis } from "../sse/api.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
-/** What of the telemetry a stream of comments needs. */
-type Told = Pick<Telemetry, "mask"> & { metrics: Pick<Telemetry["metrics"], "errorFrame"> };
-
 const COMMENT = new TextEncoder().encode(": keep-alive\n\n");
 const encoder = new TextEncoder();
 
@@ -20,7 +17,7 @@ export class KeepAliveSource implements ClientSource {
   readonly #call: Call;
   readonly #ms: number;
   readonly #clock: Clock;
-  readonly #telemetry: Told;
+  readonly #mask: Telemetry["mask"];
   #answer: Streamed | Failure | ClientGone | undefined;
   #wake: (() => void) | undefined;
   #first = true;
@@ -28,11 +25,11 @@ export class KeepAliveSource implements ClientSource {
   #begun = false;
   #over = false;
 
-  constructor(call: Call, pending: Promise<Answer>, ms: number, clock: Clock, telemetry: Told) {
+  constructor(call: Call, pending: Promise<Answer>, ms: number, clock: Clock, mask: Telemetry["mask"]) {
     this.#call = call;
     this.#ms = ms;
     this.#clock = clock;
-    this.#telemetry = telemetry;
+    this.#mask = mask;
     call.statusCommitted = true;
     pending.then(
       (answer) => this.#known(answer),
@@ -61,17 +58,14 @@ export class KeepAliveSource implements ClientSource {
   }
 
   #frame(failure: Failure): string {
-    return failureFrame(failure, streamApis[this.#call.request.api], this.#telemetry.mask, 0);
+    return failureFrame(failure, streamApis[this.#call.request.api], this.#mask, 0);
   }
 
   /** What is no stream of its own is over with this: nobody may come to pull it any more. */
   #known(answer: Answer | Failure | ClientGone): void {
     const known = answer instanceof Error || isStream(answer) ? answer : notAStream();
     this.#answer = known;
-    if (known instanceof Failure) {
-      this.#call.record.errorFrame = true;
-      this.#telemetry.metrics.errorFrame();
-    }
+    if (known instanceof Failure) this.#call.record.errorFrame = true;
     if (known instanceof Error) this.#call.done(known);
     else if (known.kind === "text-stream") this.#call.done(undefined);
     this.#wake?.();

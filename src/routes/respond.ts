@@ -25,7 +25,7 @@ export async function respondInTime(call: Call, pending: Promise<Answer>, deps: 
   const early = await within(pending, keepAliveMs, clock);
   if (early !== undefined) return toResponse(call, early, deps);
   call.record.status = 200;
-  const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry);
+  const source = new KeepAliveSource(call, pending, keepAliveMs, clock, telemetry.mask);
   const body = deps.clientStream(source, () => call.leave());
   return new Response(body, { headers: headersOf(call, NONE, streamed, deps) });
 }

@@ -21,8 +21,8 @@ export interface MetricsOptions {
 
 /**
  * Every number the router shows. One request costs one `requestDone`, which reads the finished record; what happens outside a record,
- * or after its end, has a method of its own and is counted there alone (so `lateFailure`, `errorFrame`, `settleWaitMs` and
- * `handoffReleased` of a record are for log and spans only, and never counted twice). Text is rendered only when somebody asks.
+ * or after its end, has a method of its own and is counted there alone (so `lateFailure`, `settleWaitMs` and `handoffReleased` of a
+ * record are for log and spans only, and never counted twice). Text is rendered only when somebody asks.
  */
 export class Metrics {
   readonly #registry = new Registry();
@@ -68,6 +68,7 @@ export class Metrics {
     counters.requestBytes.add(0, record.bytesIn);
     counters.responseBytes.add(0, record.bytesOut);
     if (record.code !== "") this.#errorDone(record.code, record.stage || "router");
+    if (record.errorFrame) counters.errorFrames.add(0, 1);
     if (record.outcome === "rejected") this.rejected(record.code || "internal");
     if (record.admittedAt > 0) this.#histograms.queue.observe(0, (record.admittedAt - record.t0) / 1000);
     if (record.path === "") return;
@@ -165,10 +166,6 @@ export class Metrics {
       this.#axes.kind.index(kind) * this.#axes.when.size + this.#axes.when.index(when),
       1,
     );
-  }
-
-  errorFrame(): void {
-    this.#counters.errorFrames.add(0, 1);
   }
 
   /** A finished answer waited this long, in milliseconds, for its prefill tail. */

@@ -166,7 +166,6 @@ describe("events off the record", () => {
     metrics.handoffReleased();
     metrics.lateFailure("cut", "after_end");
     metrics.lateFailure("content", "streaming");
-    metrics.errorFrame();
     metrics.settleWait(250);
     metrics.completedByRouter("silence");
     metrics.droppedAfterFinish();
@@ -184,7 +183,6 @@ describe("events off the record", () => {
     expect(sampleOf(page, METRIC.handoffsReleased)).toBe(1);
     expect(sampleOf(page, METRIC.lateFailures, { kind: "cut", when: "after_end" })).toBe(1);
     expect(sampleOf(page, METRIC.lateFailures, { kind: "content", when: "streaming" })).toBe(1);
-    expect(sampleOf(page, METRIC.errorFrames)).toBe(1);
     expect(sampleOf(page, `${METRIC.settleWait}_sum`)).toBe(0.25);
     expect(sampleOf(page, METRIC.completedByRouter, { reason: "silence" })).toBe(1);
     expect(sampleOf(page, METRIC.droppedAfterFinish)).toBe(1);
@@ -201,21 +199,20 @@ describe("events off the record", () => {
   test("what a record says of an event is not counted again at its end", () => {
     const page = pageAfter(
       streamedRecord({
-        errorFrame: true,
         lateFailure: "cut",
         lateFailureWhen: "streaming",
         settleWaitMs: 5,
         handoffReleased: true,
       }),
     );
-    for (const name of [
-      METRIC.errorFrames,
-      METRIC.lateFailures,
-      METRIC.handoffsReleased,
-      `${METRIC.settleWait}_count`,
-    ]) {
+    for (const name of [METRIC.lateFailures, METRIC.handoffsReleased, `${METRIC.settleWait}_count`]) {
       expect(sampleOf(page, name)).toBe(0);
     }
+  });
+
+  test("a stream that an error frame has ended is counted at its end", () => {
+    expect(sampleOf(pageAfter(streamedRecord({ errorFrame: true })), METRIC.errorFrames)).toBe(1);
+    expect(sampleOf(pageAfter(streamedRecord()), METRIC.errorFrames)).toBe(0);
   });
 
   test("a tail is open until it is closed, and tells prefill's time once though it ended after the response", () => {
