@@ -241,8 +241,10 @@ export class DecodeSide implements RelayObserver {
       // A short answer is over in the tick that commits it, before `stream` has heard of the commit.
       if (relay.committed && record.status === 0) this.#noteCommit();
       record.errorFrame = failure instanceof Failure;
-      record.chunks = relay.blocksOut;
-      record.bytesOut = relay.bytesOut;
+      const { bytes, blocks } = relay.given();
+      record.chunks = blocks;
+      // Keep-alive comments may have gone before.
+      record.bytesOut += bytes;
     }
     this.#o.owner.decodeEnded(failure);
     call.done(failure);

@@ -58,7 +58,7 @@ export async function fanOut(
         offStop();
         countTokens(call, usages, samples);
         record.errorFrame = failure instanceof Failure;
-        record.bytesOut = bytes;
+        record.bytesOut += bytes;
         record.chunks = blocks;
         call.done(failure);
       },

@@ -122,12 +122,9 @@ export class DecodeRelay implements BodyReader, SilenceListener {
     return this.#contentSeen;
   }
 
-  get bytesOut(): number {
-    return this.#out.bytesOut;
-  }
-
-  get blocksOut(): number {
-    return this.#out.blocksOut;
+  /** Bytes and blocks that the client has got, or gets when it asks for what is ready. Exact when the stream has ended. */
+  given(): { bytes: number; blocks: number } {
+    return this.#out.given();
   }
 
   // -- reading

@@ -13,6 +13,7 @@ export class Outbox {
   /** Behind the first one, if there ever is more than one. */
   #more: Uint8Array[] | undefined;
   #taker: BytesTaker | undefined;
+  /** What has been taken so far. */
   bytesOut = 0;
   blocksOut = 0;
 
@@ -52,6 +53,23 @@ export class Outbox {
     this.bytesOut += bytes.length;
     this.blocksOut++;
     return bytes;
+  }
+
+  /** What the client has got, with what is ready for it, in the blocks in which it is given. */
+  given(): { bytes: number; blocks: number } {
+    let { bytesOut: bytes, blocksOut: blocks } = this;
+    let leading = this.#first;
+    if (leading === undefined) return { bytes, blocks };
+    bytes += leading.length;
+    blocks++;
+    for (const block of this.#more ?? []) {
+      bytes += block.length;
+      // As `take` has it: a large one goes alone, all else together.
+      if (leading.length < LARGE_BLOCK) continue;
+      blocks++;
+      leading = block;
+    }
+    return { bytes, blocks };
   }
 
   /** Gives to `taker` once: at the next `deliver`, or undefined at the end. */

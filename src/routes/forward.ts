@@ -37,6 +37,8 @@ export const FORWARDED = [
   "/detokenize",
 ] as const;
 
+const encoder = new TextEncoder();
+
 export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps): (c: Context) => Promise<Response> {
   const { services, keys, rateLimits, admission, calls, router } = deps;
   const { config, telemetry, clock, fleet, places } = services;
@@ -62,8 +64,8 @@ export function forwardHandler(path: (typeof FORWARDED)[number], deps: RouteDeps
       if (signal.aborted) left();
       else signal.addEventListener("abort", left, { once: true });
       record.admittedAt = clock.now();
-      const text = await readJsonBody(c.req.raw, config.limits.bodyBytes, clock, config.timeouts.totalMs);
-      record.bytesIn = text.length;
+      const { text, bytes } = await readJsonBody(c.req.raw, config.limits.bodyBytes, clock, config.timeouts.totalMs);
+      record.bytesIn = bytes;
       const doc = scanBody(text);
       refuseBinary(doc);
       const name = modelOf(doc);
@@ -193,10 +195,11 @@ function refuseBinary(doc: JsonObject): void {
 }
 
 function answered({ text, contentType, headers }: ForwardedAnswer, record: RequestRecord): Response {
-  record.bytesOut = text.length;
+  const body = encoder.encode(text);
+  record.bytesOut = body.length;
   const out = noteWay({ "content-type": contentType, "x-request-id": record.id }, record);
   for (const [name, value] of headers) out[name] = value;
-  return new Response(text, { headers: out });
+  return new Response(body, { headers: out });
 }
 
 function nowhere(path: string): Failure {

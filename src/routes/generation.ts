@@ -48,8 +48,8 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       const admitted = admit(admission, headers, request.signal);
       permit = admitted instanceof Promise ? await admitted : admitted;
       record.admittedAt = clock.now();
-      const text = await readJsonBody(request, config.limits.bodyBytes, clock, config.timeouts.totalMs);
-      record.bytesIn = text.length;
+      const { text, bytes } = await readJsonBody(request, config.limits.bodyBytes, clock, config.timeouts.totalMs);
+      record.bytesIn = bytes;
       const doc = scanBody(text);
       const { name, resolved } = findModel(api, doc);
       record.model = resolved.model.id;

@@ -18,7 +18,8 @@ export class KeepAliveSource implements ClientSource {
   readonly #ms: number;
   readonly #clock: Clock;
   readonly #mask: Telemetry["mask"];
-  #answer: Streamed | Failure | ClientGone | undefined;
+  /** Bytes: what is whole already, a frame or an answer of prefill's alone; none when the client has left. */
+  #answer: ClientSource | Uint8Array | undefined;
   #wake: (() => void) | undefined;
   #first = true;
   /** Some of the answer has gone out. */
@@ -31,6 +32,7 @@ export class KeepAliveSource implements ClientSource {
     this.#clock = clock;
     this.#mask = mask;
     call.statusCommitted = true;
+    call.record.bytesOut += COMMENT.length;
     pending.then(
       (answer) => this.#known(answer),
       (error: unknown) => this.#known(error instanceof ClientGone ? error : asFailure(error)),
@@ -45,30 +47,42 @@ export class KeepAliveSource implements ClientSource {
     if (this.#over) return undefined;
     if (this.#answer === undefined) await this.#wait();
     const answer = this.#answer;
-    if (answer === undefined) return COMMENT;
-    if (!(answer instanceof Error) && answer.kind === "stream") {
-      const bytes = await answer.source.next();
+    if (answer === undefined) {
+      this.#call.record.bytesOut += COMMENT.length;
+      return COMMENT;
+    }
+    if (!(answer instanceof Uint8Array)) {
+      const bytes = await answer.next();
       const first = !this.#begun;
       this.#begun = true;
       return first && bytes !== undefined ? withoutMark(bytes) : bytes;
     }
     this.#over = true;
-    if (answer instanceof ClientGone) return undefined;
-    return encoder.encode(answer instanceof Failure ? this.#frame(answer) : answer.text);
+    return answer.length === 0 ? undefined : answer;
   }
 
-  #frame(failure: Failure): string {
-    return failureFrame(failure, streamApis[this.#call.request.api], this.#mask, 0);
-  }
-
-  /** What is no stream of its own is over with this: nobody may come to pull it any more. */
   #known(answer: Answer | Failure | ClientGone): void {
     const known = answer instanceof Error || isStream(answer) ? answer : notAStream();
-    this.#answer = known;
-    if (known instanceof Failure) this.#call.record.errorFrame = true;
-    if (known instanceof Error) this.#call.done(known);
-    else if (known.kind === "text-stream") this.#call.done(undefined);
+    if (!(known instanceof Error) && known.kind === "stream") this.#answer = known.source;
+    else this.#whole(known);
     this.#wake?.();
+  }
+
+  /** What is no stream of its own is over when it is known: nobody may come to pull it any more. */
+  #whole(known: Failure | ClientGone | { text: string }): void {
+    const { record, request } = this.#call;
+    let text = "";
+    if (known instanceof Failure) {
+      record.errorFrame = true;
+      text = failureFrame(known, streamApis[request.api], this.#mask, 0);
+    } else if (!(known instanceof ClientGone)) {
+      record.committedAt = this.#clock.now();
+      text = known.text;
+    }
+    const bytes = encoder.encode(text);
+    record.bytesOut += bytes.length;
+    this.#answer = bytes;
+    this.#call.done(known instanceof Error ? known : undefined);
   }
 
   /** Until the answer is known or the next comment is due. */

@@ -7,11 +7,17 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Letting go of the memory of so many bytes is worth the call. */
 const LONG = 4_096;
 
+/** A body as text, and how many bytes it was: a character may be more than one. */
+export interface BodyText {
+  text: string;
+  bytes: number;
+}
+
 /**
  * Reads a JSON request's body as text. Throws or rejects with a Failure: 415 for anything but uncompressed JSON, 413 over the limit, 400 for bad UTF-8
  * and for a body that has not come whole within `ms` (0 = no limit): who sends a byte a minute must not hold a place for ever.
  */
-export function readJsonBody(request: Request, limit: number, clock: Clock, ms: number): Promise<string> {
+export function readJsonBody(request: Request, limit: number, clock: Clock, ms: number): Promise<BodyText> {
   const { headers } = request;
   const type = headers.get("content-type");
   if (type === null || !isJsonType(type)) {
@@ -53,13 +59,14 @@ export function readJsonBody(request: Request, limit: number, clock: Clock, ms: 
   });
 }
 
-function textOf(bytes: ArrayBuffer | Uint8Array, limit: number): string {
-  if (bytes.byteLength > limit) throw tooLarge(limit);
+function textOf(bytes: ArrayBuffer | Uint8Array, limit: number): BodyText {
+  const length = bytes.byteLength;
+  if (length > limit) throw tooLarge(limit);
   try {
     const text = utf8.decode(bytes);
     // Not at the next collection: the next body then comes to memory that is still in the processor's cache.
-    if (bytes instanceof ArrayBuffer && bytes.byteLength > LONG) bytes.transfer?.(0);
-    return text;
+    if (bytes instanceof ArrayBuffer && length > LONG) bytes.transfer?.(0);
+    return { text, bytes: length };
   } catch {
     throw invalid("The body is not valid UTF-8");
   }

@@ -72,7 +72,6 @@ class WholeStream implements ClientSource {
     this.#call = call;
     this.#bytes = encoder.encode(text);
     call.record.status = 200;
-    call.record.bytesOut = this.#bytes.length;
     call.onStop((why) => call.done(why));
   }
 
@@ -80,6 +79,7 @@ class WholeStream implements ClientSource {
     const bytes = this.#bytes;
     this.#bytes = undefined;
     if (bytes === undefined) this.#call.done(undefined);
+    else this.#call.record.bytesOut = bytes.length;
     return Promise.resolve(bytes);
   }
 }

@@ -37,9 +37,8 @@ export class WorkerRoutes {
       const { control } = this.#deps;
       if (c.req.method === "GET") return json(c, 200, control.list());
       if (c.req.method !== "POST") return this.#wrongMethod(c, "GET, POST");
-      const { worker, ignored } = await control.add(
-        await readJsonBody(c.req.raw, BODY_BYTES, this.#deps.clock, BODY_MS),
-      );
+      const { text } = await readJsonBody(c.req.raw, BODY_BYTES, this.#deps.clock, BODY_MS);
+      const { worker, ignored } = await control.add(text);
       const response = json(c, 201, { success: true, message: `Worker "${worker.name}" joined`, worker, ignored });
       response.headers.set("location", `/workers/${encodeURIComponent(worker.name)}`);
       return response;

@@ -24,6 +24,17 @@ describe("what is ready for the client", () => {
     expect([box.bytesOut, box.blocksOut]).toEqual([100_003, 2]);
   });
 
+  test.each([[[]], [[2, 1, 3]], [[100_000, 2, 1]], [[2, 100_000, 1]], [[100_000, 20_000, 1, 1]], [[100_000]]])(
+    "what will have been given is known before it is taken: %j",
+    (sizes) => {
+      const { box } = outbox(...sizes);
+      const given = box.given();
+      while (!box.empty) box.take();
+      expect(given).toEqual({ bytes: box.bytesOut, blocks: box.blocksOut });
+      expect(box.given()).toEqual(given);
+    },
+  );
+
   test("at the end whoever waits gets the first of what is left, then may take the others; then there is nothing", () => {
     const { box, blocks } = outbox(100_000, 20_000, 1);
     const taken: (Uint8Array | undefined)[] = [];
