@@ -40,6 +40,8 @@ export class Call {
   stopped: ClientGone | Failure | undefined;
   /** What the response ended with; undefined: well, or not yet. */
   outcome: Failure | ClientGone | undefined;
+  /** Prefill has given the whole answer. */
+  prefillOnly = false;
   /** The whole of which this is a part (`part`). */
   #whole: Call | undefined;
   #statusCommitted = false;
@@ -86,6 +88,14 @@ export class Call {
   /** A part shares its record with others, so the times in it are not its own. */
   get isPart(): boolean {
     return this.#whole !== undefined;
+  }
+
+  /** Prefill has given the whole answer, so no decode had a part in it. Of a whole that is only true when it is of all its parts. */
+  answeredByPrefill(): void {
+    this.prefillOnly = true;
+    if (this.#whole !== undefined) return;
+    this.record.path = "prefill-only";
+    this.record.decode = "";
   }
 
   /** A keep-alive comment has gone out, so status 200 is promised: failures are frames from here on, and nothing is tried again. */

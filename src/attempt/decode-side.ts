@@ -176,7 +176,9 @@ export class DecodeSide implements RelayObserver {
   }
 
   async #open(): Promise<AnswerHead> {
-    const { call, services, wait } = this.#o;
+    const { call, services, wait, worker } = this.#o;
+    // Of several parts the one that is sent, not one that was reserved for a part without need of it.
+    call.record.decode = worker.name;
     call.record.decodeSentAt = services.clock.now();
     let head: AnswerHead;
     try {

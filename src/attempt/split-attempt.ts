@@ -160,9 +160,8 @@ export class SplitAttempt implements DecodeOwner {
   }
 
   #terminal(output: EngineOutput): Answer {
-    const { request, record } = this.#call;
-    record.path = "prefill-only";
-    record.decode = "";
+    const { request } = this.#call;
+    this.#call.answeredByPrefill();
     this.#offStop();
     this.#decode.release();
     if (!request.stream) {

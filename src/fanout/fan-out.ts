@@ -40,8 +40,9 @@ export async function fanOut(
     const { record } = call;
     record.committedAt = clock.now();
     record.status = 200;
-    // A part may have been answered by its prefill alone; the whole went the way of a split.
+    // A part that was tried again may have gone another way; the whole went the way of a split.
     record.path = "disaggregated";
+    if (calls.every(({ prefillOnly }) => prefillOnly)) call.answeredByPrefill();
     const { headers } = answers[0]!;
     if (answers.every(isBuffered)) {
       const bodies = answers.map(({ body }) => body);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { errorOf, type HandRouter, handRouter, PREFILLED, settled, textOf } from "../attempt/hand-made.ts";
-import { say } from "../relay/hand-made.ts";
+import { errorOf, type HandRouter, handRouter, nixlAnswer, PREFILLED, settled, textOf } from "../attempt/hand-made.ts";
+import { DONE, finish, say } from "../relay/hand-made.ts";
 
 /** What is told of a request whose several sequences go ways of their own: of the whole, never of a part. */
 
@@ -38,5 +38,41 @@ describe("error frames", () => {
     expect((await text).match(/"error"/g)).toHaveLength(1);
     expect(counter("error_frames_total")).toBe(1);
     expect(told(hand)).toMatchObject({ status: 200, errorFrame: true, bytesOut: (await text).length });
+  });
+});
+
+describe("the way", () => {
+  const STOPPED = { ...PREFILLED, choices: [{ ...PREFILLED.choices[0]!, finish_reason: "stop" }] };
+  const ANSWER = { choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }] };
+  const way = (headers: Headers) => ["path", "prefill", "decode"].map((name) => headers.get(`x-router-${name}`));
+
+  test.each([true, false])("names the decode worker of the parts that needed one (stream: %p)", async (stream) => {
+    const hand = handRouter({ engine: "vllm" });
+    const { at, ask, sent } = hand;
+    const { response } = ask({ n: 2, stream });
+    await settled();
+    at("p1").whole(nixlAnswer());
+    await settled();
+    if (stream)
+      at("d1")
+        .head()
+        .push(say("hi") + finish() + DONE)
+        .end();
+    else at("d1").json(ANSWER);
+    await settled();
+    at("p2").json(STOPPED);
+    const { headers } = await response;
+    expect(way(headers)).toEqual(["disaggregated", "p2", "d1"]);
+    expect(sent()).toEqual(["p1", "p2", "d1"]);
+    await textOf(response);
+    expect(told(hand)).toMatchObject({ path: "disaggregated", decode: "d1" });
+  });
+
+  test("names none where prefill has answered all of them", async () => {
+    const { at, ask } = handRouter({ engine: "vllm" });
+    const { response } = ask({ n: 2, stream: false });
+    await settled();
+    for (const name of ["p1", "p2"]) at(name).json(STOPPED);
+    expect(way((await response).headers)).toEqual(["prefill-only", expect.any(String), null]);
   });
 });
