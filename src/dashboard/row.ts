@@ -39,6 +39,7 @@ export function rowOf(record: RequestRecord, key: number, trusted: boolean): Req
     finished: since(record.finishedAt),
     tailEnded: since(record.tailEndedAt),
     settleWait: record.settleWaitMs > 0 ? Math.round(record.settleWaitMs) : undefined,
+    promptEstimate: record.promptTokens > 0 ? undefined : record.promptEstimate || undefined,
     promptTokens: record.promptTokens || undefined,
     cachedTokens: record.cachedTokens || undefined,
     completionTokens: record.completionTokens || undefined,

@@ -112,6 +112,8 @@ export interface RequestRow {
   finished?: number | undefined;
   tailEnded?: number | undefined;
   settleWait?: number | undefined;
+  /** Only where no engine has told how many there were. */
+  promptEstimate?: number | undefined;
   promptTokens?: number | undefined;
   cachedTokens?: number | undefined;
   completionTokens?: number | undefined;

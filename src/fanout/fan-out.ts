@@ -143,7 +143,6 @@ function choiceOf(whole: ChoiceInput, { prompt }: Part): ChoiceInput {
 
 /** The record is shared by all parts, each of which has written its own counts into it: what they make together. */
 function countTokens({ record, request }: Call, texts: readonly string[], samples: number): void {
-  const estimate = record.promptTokens;
   let prompt = 0;
   let cached = 0;
   let completion = 0;
@@ -157,7 +156,7 @@ function countTokens({ record, request }: Call, texts: readonly string[], sample
     prompt += record.promptTokens;
     cached += record.cachedTokens;
   });
-  record.promptTokens = prompt || estimate;
+  record.promptTokens = prompt;
   record.cachedTokens = cached;
   record.completionTokens = completion;
 }

@@ -60,7 +60,7 @@ export function generationHandler(api: Api, path: string, deps: RouteDeps): Gene
       const parsed = generationRequest(api, path, doc, name, engineModel);
       record.streaming = parsed.stream;
       const choice = new BodyPrompt(api, doc, headers);
-      record.promptTokens = Math.ceil(choice.tokens);
+      record.promptEstimate = Math.ceil(choice.tokens);
       const limits = rateLimits.take(client, choice.tokens);
       telemetry.beginTrace(record, headers);
       call = new Call({

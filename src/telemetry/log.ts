@@ -78,6 +78,7 @@ export class Log {
       settle_wait_ms: record.settleWaitMs > 0 ? hundredths(record.settleWaitMs) : undefined,
       prefill_open: record.openDrains > 0 || undefined,
       prompt_tokens: record.promptTokens || undefined,
+      prompt_tokens_estimate: record.promptTokens > 0 ? undefined : record.promptEstimate || undefined,
       cached_tokens: record.cachedTokens || undefined,
       completion_tokens: record.completionTokens || undefined,
       bytes_in: record.bytesIn || undefined,

@@ -67,6 +67,9 @@ export interface RequestRecord {
   code: ErrorCode | "";
   stage: Stage | "";
   attempts: number;
+  /** The router's guess from the prompt's length. */
+  promptEstimate: number;
+  /** These three as an engine told them; 0 = it did not. */
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;
@@ -140,6 +143,7 @@ export function createRecord(now: number, wallNow: number): RequestRecord {
     code: "",
     stage: "",
     attempts: 0,
+    promptEstimate: 0,
     promptTokens: 0,
     cachedTokens: 0,
     completionTokens: 0,

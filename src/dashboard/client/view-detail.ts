@@ -81,7 +81,7 @@ function facts(row: RequestRow): VNode {
     ["Prefill", row.prefill],
     ["Decode", row.decode],
     ["Client", row.client],
-    ["Prompt tokens", tokens(row.promptTokens, row.cachedTokens)],
+    ["Prompt tokens", promptOf(row)],
     ["Answer tokens", row.completionTokens && count(row.completionTokens)],
     ["Bytes in, out", `${count(row.bytesIn)}, ${count(row.bytesOut)}`],
     ["Waited for tail", row.settleWait && duration(row.settleWait)],
@@ -97,7 +97,9 @@ function facts(row: RequestRow): VNode {
   );
 }
 
-function tokens(prompt: number | undefined, cached: number | undefined): string | undefined {
-  if (prompt === undefined) return undefined;
-  return `about ${count(prompt)}${cached === undefined ? "" : `, ${count(cached)} cached`}`;
+/** As an engine told it, else as the router guessed it. */
+function promptOf({ promptTokens, promptEstimate, cachedTokens }: RequestRow): string | undefined {
+  const guess = promptEstimate === undefined ? undefined : `about ${count(promptEstimate)}`;
+  const told = promptTokens === undefined ? guess : count(promptTokens);
+  return told === undefined || cachedTokens === undefined ? told : `${told}, ${count(cachedTokens)} cached`;
 }
