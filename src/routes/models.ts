@@ -5,6 +5,7 @@ import { asFailure, Failure } from "../errors/failure.ts";
 import { smallText } from "../legs/small-body.ts";
 import { mayUse } from "../middleware/may-use.ts";
 import type { Model } from "../workers/fleet.ts";
+import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import type { RouteDeps } from "./deps.ts";
 import { errorResponse } from "./error-response.ts";
@@ -32,7 +33,7 @@ function namesFor(client: ClientKey | undefined, { id, aliases, adapters }: Mode
 /** GET /v1/models and /v1/models/{id}: the union over pools, engine fields kept, aliases and adapters listed (contract section 3). */
 export class ModelRoutes {
   readonly #deps: RouteDeps;
-  readonly #known = new Map<string, { at: number; entries: readonly Entry[] }>();
+  readonly #known = new WeakMap<Pool, { at: number; entries: readonly Entry[] }>();
 
   constructor(deps: RouteDeps) {
     this.#deps = deps;
@@ -79,7 +80,7 @@ export class ModelRoutes {
 
   /** The model as its engines describe it, then its aliases and adapters with the same fields. */
   async #entriesOf(model: Model): Promise<Entry[]> {
-    const said = await this.#ask(model);
+    const said = union(await Promise.all(model.pools.map((pool) => this.#ask(pool))));
     const own: Entry = said.find((entry) => entry.id === model.id) ??
       said[0] ?? { id: model.id, object: "model", created: 0, owned_by: "prefill-router" };
     const entries: Entry[] = [{ ...own, id: model.id }];
@@ -89,19 +90,21 @@ export class ModelRoutes {
     return entries;
   }
 
-  /** The first engine that answers, of a few asked together: one that hangs holds up nobody. The last known answer when none does. */
-  async #ask(model: Model): Promise<readonly Entry[]> {
+  /**
+   * The first engine of a pool that answers, of a few asked together: one that hangs holds up nobody. The last known answer when none does.
+   * A pool that has hung as a whole is left alone for a while, else each listing would wait for it.
+   */
+  async #ask(pool: Pool): Promise<readonly Entry[]> {
     const { clock } = this.#deps.services;
-    const known = this.#known.get(model.id);
-    if (known !== undefined && clock.now() - known.at < FRESH_MS) return known.entries;
     const now = clock.now();
-    const workers = model.pools
-      .flatMap((pool) => [...pool.decode, ...pool.workers, ...pool.prefill])
-      .filter((worker) => !worker.draining);
+    const known = this.#known.get(pool);
+    if (known !== undefined && now - known.at < FRESH_MS) return known.entries;
+    const workers = [...pool.decode, ...pool.workers, ...pool.prefill].filter((worker) => !worker.draining);
     workers.sort((a, b) => Number(b.usable(now)) - Number(a.usable(now)));
-    const entries = await firstKnown(workers.slice(0, ASKED_TOGETHER).map((worker) => this.#askOne(worker)));
-    if (entries === undefined) return known?.entries ?? [];
-    this.#known.set(model.id, { at: clock.now(), entries });
+    const said = await firstKnown(workers.slice(0, ASKED_TOGETHER).map((worker) => this.#askOne(worker)));
+    const entries = said ?? known?.entries ?? [];
+    const at = clock.now();
+    if (said !== undefined || at - now >= ASK_MS) this.#known.set(pool, { at, entries });
     return entries;
   }
 
@@ -136,6 +139,13 @@ export class ModelRoutes {
       mask: this.#deps.services.telemetry.mask,
     });
   }
+}
+
+/** Every id once, as the first pool that knows it describes it. */
+function union(listings: readonly (readonly Entry[])[]): Entry[] {
+  const byId = new Map<string, Entry>();
+  for (const entry of listings.flat()) if (!byId.has(entry.id)) byId.set(entry.id, entry);
+  return [...byId.values()];
 }
 
 /** The first that is not undefined, or undefined when all are. None of them rejects. */

@@ -297,6 +297,32 @@ describe("GET /v1/models, /v1/models/{id}: union over pools, engine fields kept,
     expect((await silent).status).toBe(200);
   });
 
+  test("one answer of each pool: the first pool that knows a name describes it, whichever answers first", async () => {
+    const pool = (name: string) => ({ name, engine: "openai", workers: [{ name, url: `http://${name}:1` }] });
+    const { router, at, clock, transport, sent } = handRouter(
+      {},
+      { models: [{ id: "m", adapters: ["lora"], pools: [pool("a"), pool("b"), pool("c")] }] },
+    );
+    const get = async (path: string) => {
+      const answer = await router.fetch(new Request(`http://router${path}`));
+      return (await answer.json()) as { data: object[] };
+    };
+    const listed = get("/v1/models");
+    await settled();
+    const lora = { id: "lora", parent: "m", root: "/lora", rank: 8 };
+    at("b").json({ object: "list", data: [{ id: "m", x: "b" }, lora] });
+    await clock.advance(50);
+    at("a").json({ object: "list", data: [{ id: "m", x: "a" }] });
+    await clock.advance(2_000);
+    expect((await listed).data).toEqual([{ id: "m", x: "a" }, lora]);
+    // Nobody waits for "c" again, nor asks the others, until what is known is old.
+    expect(await get("/v1/models/lora")).toEqual(lora as object as { data: object[] });
+    expect(sent()).toHaveLength(3);
+    transport.onRequest = (request) => request.refuse();
+    await clock.advance(60_000);
+    expect((await get("/v1/models")).data).toEqual([{ id: "m", x: "a" }, lora]);
+  });
+
   test.each(["org/m", "org%2Fm", "gpt-x", "lora/1", "lora%2F1", "other"])("one by its name: %s", async (name) => {
     const { status, body } = await list(`/v1/models/${name}`);
     expect(status).toBe(200);
