@@ -149,12 +149,10 @@ export class SharedState {
     const secret = this.#o.secret();
     const marks = topic.ownMarks(this.#o.wallNow());
     const some = marks.length > 0 || topic.marksWritten;
-    if (secret !== undefined && some && (topic.marksDue || now >= topic.marksAt + MARKS_AGAIN_MS)) {
+    if (secret !== undefined && some && (topic.marksDue || now >= topic.marksToldAt + MARKS_AGAIN_MS)) {
+      topic.telling(marks.length, now);
       const text = await seal(writeMarks(marks), topic.pool.topic, secret);
       records.push({ key: MARKS + this.#id, text, ttlMs: MARK_MS });
-      topic.marksDue = false;
-      topic.marksWritten = marks.length > 0;
-      topic.marksAt = now;
     }
     return records;
   }

@@ -41,9 +41,11 @@ export class Topic {
   /** The last report said something, so the next has to be written even if it says nothing. */
   spoke = false;
   marksDue = false;
-  marksAt = 0;
-  /** Marks of ours are in the store. */
+  marksToldAt = 0;
+  /** Marks of ours are in the store, or may be. */
   marksWritten = false;
+  /** How many were written last. */
+  #marksTold = 0;
   readonly #own = new Map<string, Mark>();
   readonly #heard = new Map<string, Other>();
   /** Since when others have called a worker broken. */
@@ -72,6 +74,7 @@ export class Topic {
 
   succeeded({ epoch, cursor }: Pick<Exchanged, "epoch" | "cursor">, now: number): void {
     const another = this.#epoch !== undefined && epoch !== this.#epoch;
+    this.marksWritten = this.#marksTold > 0;
     this.#epoch = epoch;
     if (another) this.marksDue = true;
     this.cursor = another || now >= this.#wholeAt ? 0 : cursor;
@@ -89,6 +92,14 @@ export class Topic {
     this.cursor = 0;
     this.spoke = true;
     this.marksDue = true;
+  }
+
+  /** Said before they are sealed and sent: a mark made while that is under way is due anew, and so are all if it fails. */
+  telling(marks: number, now: number): void {
+    this.marksDue = false;
+    this.marksToldAt = now;
+    this.marksWritten ||= marks > 0;
+    this.#marksTold = marks;
   }
 
   own(mark: Mark): void {

@@ -44,6 +44,42 @@ describe("what routers tell each other", () => {
     expect(worker(late, "p2-eu-west").draining).toBeFalse();
   });
 
+  test("a drain given while the marks before it are being sealed is told with the next exchange", async () => {
+    const { world, all } = routers(2);
+    await pass(world, all, 2_000);
+    all[0]!.control.drain("p1-eu-west");
+    await world.clock.advance(1_200);
+    const tending = all[0]!.control.tend();
+    all[0]!.control.drain("p2-eu-west");
+    await tending;
+    await pass(world, all, 3_500);
+    expect(["p1-eu-west", "p2-eu-west"].map((name) => worker(all[1]!, name).draining)).toEqual([true, true]);
+  });
+
+  test("a mark that is taken back while the store is away is taken back there too", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const link = new Link(store, world.clock);
+    const pods = { name: "us-east", engine: "openai", workers: [{ name: "pod", url: "dns+http://pods:80" }] };
+    const config = { models: [{ id: "m", pools: [pods] }], regions: undefined };
+    let listed = ["10.0.0.1", "10.0.0.2"];
+    const router = world.router(config, { store: link, resolveHost: async () => listed });
+    const marks = async () => {
+      const { records } = await store.exchange("m/us-east", [], 0);
+      return records.filter(({ key }) => key.startsWith("marks:")).map(({ text }) => text.slice(65));
+    };
+    await pass(world, [router], 1_000);
+    await call(router, "POST", "/workers/pod-1/drain");
+    await pass(world, [router], 2_000);
+    expect((await marks()).join()).toContain("drain");
+    link.state = "refused";
+    listed = ["10.0.0.2"];
+    await pass(world, [router], 10_000);
+    link.state = "up";
+    await pass(world, [router], 3_000);
+    expect(await marks()).toEqual(["[]"]);
+  });
+
   test("workers that join and leave at one do so at all; one with a key of its own stays where its key is", async () => {
     const { world, all } = routers(2);
     await pass(world, all, 500);
