@@ -21,7 +21,7 @@ export interface FleetControlOptions extends ReloadTargets {
   /** Looks up the names of `dns+` workers; absent = the runtime cannot, and such workers are refused. */
   resolveHost?: ResolveHost | undefined;
   /** What routers share; absent = this one is alone. */
-  shared?: Omit<SharedStateOptions, "fleet" | "clock" | "act" | "onReach"> | undefined;
+  shared?: Omit<SharedStateOptions, "fleet" | "clock" | "act" | "onReach" | "onUntold"> | undefined;
 }
 
 /**
@@ -84,6 +84,8 @@ export class FleetControl {
             act: (pool, mark) => this.#obey(pool, mark),
             onExchange: (answered) => telemetry.metrics.storeExchange(answered),
             onReach: (reached, reason) => log.event(reached ? "info" : "warn", "store", { reached, reason }),
+            onUntold: ({ model, name: pool }, marks) =>
+              log.event(marks > 0 ? "warn" : "info", "marks_untold", { model, pool, marks }),
           });
     this.#followNames(config, options.secrets);
   }

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { MOST_TEXT } from "./store.ts";
 
 /** What one router says about one pool, once a second at most. */
 export interface LoadReport {
@@ -22,10 +23,24 @@ const schema = v.object({
   p: v.record(v.string(), v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/=]*$/))),
 });
 
+/** No longer than stores keep: what is too much is left out, prefixes first, then the workers with the fewest requests. */
 export function writeReport({ workers, prefixes }: LoadReport): string {
   const p: Record<string, string> = {};
   for (const [name, hashes] of prefixes) p[name] = toBase64(hashes);
-  return JSON.stringify({ v: 1, w: Object.fromEntries(workers), p });
+  const print = (w: Iterable<readonly [string, unknown]>, p: object) =>
+    JSON.stringify({ v: 1, w: Object.fromEntries(w), p });
+  const whole = print(workers, p);
+  if (whole.length <= MOST_TEXT) return whole;
+  let room = MOST_TEXT - print([], {}).length;
+  const busiest = [...workers].sort(([, [a]], [, [b]]) => b - a);
+  return print(
+    busiest.filter((entry) => {
+      // A pair's brackets and comma stand for its colon and comma, with one to spare.
+      room -= JSON.stringify(entry).length;
+      return room >= 0;
+    }),
+    {},
+  );
 }
 
 /** Undefined for anything that is not a report: whatever stands in the store, reading it throws nothing and costs a bounded time. */

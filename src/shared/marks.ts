@@ -20,19 +20,19 @@ export interface Mark {
 
 /** How long a mark is kept: drains are a matter of minutes, and a router that was away for a day has its configuration. */
 export const MARK_MS = 24 * 3_600_000;
-const MOST_MARKS = 512;
+/** Read of one record. */
+export const MOST_MARKS = 512;
+export const MOST_URL = 2_048;
 
-const schema = v.array(
-  v.object({
-    worker: v.pipe(v.string(), v.minLength(1), v.maxLength(200)),
-    url: v.optional(v.pipe(v.string(), v.maxLength(2_048))),
-    at: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
-    what: v.picklist(["drain", "leave", "join"]),
-    role: v.optional(v.picklist(ROLES)),
-    // The configuration's own rules: a url that it would refuse is refused here.
-    settings: v.optional(workerObject),
-  }),
-);
+const schema = v.object({
+  worker: v.pipe(v.string(), v.minLength(1), v.maxLength(200)),
+  url: v.optional(v.pipe(v.string(), v.maxLength(MOST_URL))),
+  at: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+  what: v.picklist(["drain", "leave", "join"]),
+  role: v.optional(v.picklist(ROLES)),
+  // The configuration's own rules: a url that it would refuse is refused here.
+  settings: v.optional(workerObject),
+});
 
 /**
  * The marks of one pool: by worker the latest one wins (last writer wins), so routers that were apart agree once they have seen the
@@ -85,7 +85,7 @@ export class Marks {
       this.#latest.delete(key);
       this.#gone.delete(key);
     }
-    return [...this.#latest.values()].sort((a, b) => b.at - a.at).slice(0, MOST_MARKS);
+    return [...this.#latest.values()].sort((a, b) => b.at - a.at);
   }
 }
 
@@ -102,11 +102,7 @@ export function entryOf({ url, name, weight, configured }: Worker): WorkerEntry 
   return { url, name, weight, kvPort, tpSize, ppSize, ...set } as WorkerEntry;
 }
 
-export function writeMarks(marks: readonly Mark[]): string {
-  return JSON.stringify(marks);
-}
-
-/** Undefined for anything that is no list of marks. */
+/** Undefined for anything that is no list; what is no mark in it hides none of the others. */
 export function readMarks(text: string): Mark[] | undefined {
   let json: unknown;
   try {
@@ -114,6 +110,9 @@ export function readMarks(text: string): Mark[] | undefined {
   } catch {
     return undefined;
   }
-  const read = v.safeParse(schema, json);
-  return read.success ? read.output.slice(0, MOST_MARKS) : undefined;
+  if (!Array.isArray(json)) return undefined;
+  return json.slice(0, MOST_MARKS).flatMap((entry) => {
+    const read = v.safeParse(schema, entry);
+    return read.success ? [read.output] : [];
+  });
 }

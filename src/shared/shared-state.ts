@@ -3,7 +3,8 @@ import type { Fleet } from "../workers/fleet.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import { type LoadReport, readReport, writeReport } from "./load-report.ts";
-import { MARK_MS, type Mark, readMarks, writeMarks } from "./marks.ts";
+import { divideMarks } from "./mark-records.ts";
+import { MARK_MS, type Mark, readMarks } from "./marks.ts";
 import type { PrefixSketch } from "./prefix-sketch.ts";
 import { seal, unseal } from "./seal.ts";
 import { type InRecord, MOST_TEXT, type OutRecord, type SharedStore } from "./store.ts";
@@ -41,6 +42,8 @@ export interface SharedStateOptions {
   onExchange?(answered: boolean): void;
   /** The store can be reached again, or no longer; told when it changes. */
   onReach?(reached: boolean, why: string | undefined): void;
+  /** So many marks of this router had no room in the store, or all have again (0); told when it changes. */
+  onUntold?(pool: Pool, marks: number): void;
 }
 
 /**
@@ -129,7 +132,10 @@ export class SharedState {
       if (!Number.isFinite(cursor) || !Number.isFinite(epoch))
         throw new Error("The store answered with something else");
       const at = clock.now();
-      for (const record of records) await this.#take(topic, record, at);
+      const marks: Mark[] = [];
+      for (const record of records) marks.push(...(await this.#take(topic, record, at)));
+      // In their order, whoever made them: a worker that left may have come back under another address.
+      for (const mark of marks.sort((a, b) => a.at - b.at)) this.#obey(topic, mark);
       topic.succeeded({ epoch, cursor }, at);
       topic.nextAt = at + this.#jittered(topic.spoke || topic.marksDue ? BUSY_MS : REST_MS);
       topic.apply(at, true);
@@ -146,37 +152,52 @@ export class SharedState {
     const speaks = report.workers.size > 0 || report.prefixes.size > 0;
     if (speaks || topic.spoke) records.push({ key: LOAD + this.#id, text: writeReport(report), ttlMs: LOAD_TTL_MS });
     topic.spoke = speaks;
-    const secret = this.#o.secret();
-    const marks = topic.ownMarks(this.#o.wallNow());
-    const some = marks.length > 0 || topic.marksWritten;
-    if (secret !== undefined && some && (topic.marksDue || now >= topic.marksToldAt + MARKS_AGAIN_MS)) {
-      topic.telling(marks.length, now);
-      const text = await seal(writeMarks(marks), topic.pool.topic, secret);
-      records.push({ key: MARKS + this.#id, text, ttlMs: MARK_MS });
-    }
+    if (topic.marksDue || now >= topic.marksToldAt + MARKS_AGAIN_MS) records.push(...(await this.#marks(topic, now)));
     return records;
   }
 
-  /** Whatever stands in it, it throws nothing: it was written by somebody else, perhaps by somebody who means ill. */
-  async #take(topic: Topic, { key, text, ageMs }: InRecord, now: number): Promise<void> {
+  /** This router's marks, and nothing in the place of records that it needs no longer. */
+  async #marks(topic: Topic, now: number): Promise<OutRecord[]> {
+    const secret = this.#o.secret();
+    const { texts, untold } = divideMarks(topic.ownMarks(this.#o.wallNow()));
+    const count = Math.max(texts.length, topic.marksWritten);
+    if (secret === undefined || count === 0) return [];
+    topic.telling(texts.length, now);
+    if (topic.marksUntold !== untold > 0) this.#o.onUntold?.(topic.pool, untold);
+    topic.marksUntold = untold > 0;
+    const sealed = Array.from({ length: count }, (_, n) => seal(texts[n] ?? "[]", topic.pool.topic, secret));
+    const records = (await Promise.all(sealed)).map((text, n) => ({ key: this.#marksKey(n), text, ttlMs: MARK_MS }));
+    // The latest last: routers of an earlier version obey them in this order.
+    return records.reverse();
+  }
+
+  #marksKey(n: number): string {
+    return n === 0 ? MARKS + this.#id : `${MARKS}${this.#id}:${n + 1}`;
+  }
+
+  /**
+   * Takes in a report, or returns the marks of a record. Whatever stands in it, it throws nothing: it was written by somebody else, perhaps
+   * by somebody who means ill.
+   */
+  async #take(topic: Topic, { key, text, ageMs }: InRecord, now: number): Promise<Mark[]> {
     if (typeof key !== "string" || typeof text !== "string" || text.length > MOST_TEXT || !Number.isFinite(ageMs))
-      return;
-    if (key.startsWith(LOAD) && key !== LOAD + this.#id) {
-      const report = readReport(text);
-      if (report === undefined) return;
-      topic.heard(key, report, now - Math.max(0, ageMs));
-      if (report.prefixes.size === 0) return;
-      const names = topic.names();
-      for (const [worker, hashes] of report.prefixes) {
-        if (names.has(worker)) this.#o.sketch.learn(topic.pool.topic, worker, hashes, now);
-      }
-    } else if (key.startsWith(MARKS) && key !== MARKS + this.#id) {
+      return [];
+    const [, kind, router] = /^(load:|marks:)([^:]*)/.exec(key) ?? [];
+    if (router === this.#id) return [];
+    if (kind === MARKS) {
       const secret = this.#o.secret();
       const plain = secret === undefined ? undefined : await unseal(text, topic.pool.topic, secret);
-      const marks = (plain === undefined ? undefined : readMarks(plain)) ?? [];
-      // In their order: a worker that left may have come back under another address.
-      for (const mark of marks.sort((a, b) => a.at - b.at)) this.#obey(topic, mark);
+      return (plain === undefined ? undefined : readMarks(plain)) ?? [];
     }
+    const report = kind === LOAD ? readReport(text) : undefined;
+    if (report === undefined) return [];
+    topic.heard(key, report, now - Math.max(0, ageMs));
+    if (report.prefixes.size === 0) return [];
+    const names = topic.names();
+    for (const [worker, hashes] of report.prefixes) {
+      if (names.has(worker)) this.#o.sketch.learn(topic.pool.topic, worker, hashes, now);
+    }
+    return [];
   }
 
   #obey(topic: Topic, mark: Mark): void {

@@ -42,10 +42,12 @@ export class Topic {
   spoke = false;
   marksDue = false;
   marksToldAt = 0;
-  /** Marks of ours are in the store, or may be. */
-  marksWritten = false;
+  /** Records of marks of ours that are in the store, or may be. */
+  marksWritten = 0;
   /** How many were written last. */
   #marksTold = 0;
+  /** Some marks had no room in what was written last. */
+  marksUntold = false;
   readonly #own = new Map<string, Mark>();
   readonly #heard = new Map<string, Other>();
   /** Since when others have called a worker broken. */
@@ -74,7 +76,7 @@ export class Topic {
 
   succeeded({ epoch, cursor }: Pick<Exchanged, "epoch" | "cursor">, now: number): void {
     const another = this.#epoch !== undefined && epoch !== this.#epoch;
-    this.marksWritten = this.#marksTold > 0;
+    this.marksWritten = this.#marksTold;
     this.#epoch = epoch;
     if (another) this.marksDue = true;
     this.cursor = another || now >= this.#wholeAt ? 0 : cursor;
@@ -95,11 +97,11 @@ export class Topic {
   }
 
   /** Said before they are sealed and sent: a mark made while that is under way is due anew, and so are all if it fails. */
-  telling(marks: number, now: number): void {
+  telling(records: number, now: number): void {
     this.marksDue = false;
     this.marksToldAt = now;
-    this.marksWritten ||= marks > 0;
-    this.#marksTold = marks;
+    this.marksWritten = Math.max(this.marksWritten, records);
+    this.#marksTold = records;
   }
 
   own(mark: Mark): void {

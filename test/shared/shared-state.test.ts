@@ -6,9 +6,9 @@ import { Marks, readMarks } from "../../src/shared/marks.ts";
 import { seal, unseal } from "../../src/shared/seal.ts";
 import type { SharedStore } from "../../src/shared/store.ts";
 import { call } from "../fleet/house.ts";
-import { settled } from "../manual-clock.ts";
 import { ask, finish, World } from "../regions/world.ts";
 import { Link, memoryOn } from "./links.ts";
+import { pass } from "./pass.ts";
 
 /** Routers over one world, each with a link of its own to one store. */
 function routers(count: number, config: Record<string, unknown> = {}) {
@@ -17,16 +17,6 @@ function routers(count: number, config: Record<string, unknown> = {}) {
   const links = Array.from({ length: count }, () => new Link(store, world.clock));
   const all = links.map((link) => world.router({ location: { region: "eu-west" }, ...config }, { store: link }));
   return { world, store, links, all };
-}
-
-/** Time passes as on a server: what is due is looked for ten times a second. */
-async function pass(world: World, all: readonly PrefillRouter[], ms: number): Promise<void> {
-  for (let at = 0; at < ms; at += 100) {
-    // Signatures are made beside the event loop: real time has to pass for them, a little.
-    await Promise.race([Promise.all(all.map((router) => router.control.tend())), Bun.sleep(100)]);
-    await settled();
-    await world.clock.advance(100);
-  }
 }
 
 const worker = (router: PrefillRouter, name: string) => router.services.fleet.worker(name)!;
