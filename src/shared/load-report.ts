@@ -7,6 +7,8 @@ export interface LoadReport {
   workers: Map<string, readonly [requests: number, tokens: number, broken: 0 | 1]>;
   /** By worker: hashes of prompt beginnings it was sent lately. */
   prefixes: Map<string, readonly number[]>;
+  /** Another one in each report of a router, so that one that is read again is not taken for news. Earlier versions have none. */
+  turn?: number | undefined;
 }
 
 const MOST_WORKERS = 4_096;
@@ -19,16 +21,17 @@ const count = (most: number) => v.pipe(v.number(), v.finite(), v.minValue(0), v.
 
 const schema = v.object({
   v: v.literal(1),
+  n: v.optional(v.number()),
   w: v.record(v.string(), v.tuple([count(MOST_REQUESTS), count(MOST_TOKENS), v.picklist([0, 1])])),
   p: v.record(v.string(), v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/=]*$/))),
 });
 
 /** No longer than stores keep: what is too much is left out, prefixes first, then the workers with the fewest requests. */
-export function writeReport({ workers, prefixes }: LoadReport): string {
+export function writeReport({ workers, prefixes, turn: n }: LoadReport): string {
   const p: Record<string, string> = {};
   for (const [name, hashes] of prefixes) p[name] = toBase64(hashes);
   const print = (w: Iterable<readonly [string, unknown]>, p: object) =>
-    JSON.stringify({ v: 1, w: Object.fromEntries(w), p });
+    JSON.stringify({ v: 1, n, w: Object.fromEntries(w), p });
   const whole = print(workers, p);
   if (whole.length <= MOST_TEXT) return whole;
   let room = MOST_TEXT - print([], {}).length;
@@ -53,7 +56,7 @@ export function readReport(text: string): LoadReport | undefined {
   }
   const read = v.safeParse(schema, json);
   if (!read.success) return undefined;
-  const { w, p } = read.output;
+  const { n, w, p } = read.output;
   const workers: LoadReport["workers"] = new Map(Object.entries(w).slice(0, MOST_WORKERS));
   const prefixes: LoadReport["prefixes"] = new Map();
   let left = MOST_HASHES;
@@ -63,7 +66,7 @@ export function readReport(text: string): LoadReport | undefined {
     left -= hashes.length;
     prefixes.set(name, hashes);
   }
-  return { workers, prefixes };
+  return { workers, prefixes, turn: n };
 }
 
 /** Four bytes a hash: decimal numbers would be twice as long. */

@@ -126,7 +126,8 @@ export class SharedState {
     const { store, clock } = this.#o;
     try {
       const write = await this.#records(topic, now);
-      const { epoch, cursor, records } = await store.exchange(topic.pool.topic, write, topic.cursor);
+      const since = topic.cursor;
+      const { epoch, cursor, records } = await store.exchange(topic.pool.topic, write, since);
       // A later turn has begun since: what this one says is old.
       if (turn !== topic.turn) return;
       if (!Number.isFinite(cursor) || !Number.isFinite(epoch))
@@ -134,6 +135,7 @@ export class SharedState {
       const at = clock.now();
       const marks: Mark[] = [];
       for (const record of records) marks.push(...(await this.#take(topic, record, at)));
+      if (since === 0) topic.readWhole(new Set(records.map(({ key }) => key)));
       // In their order, whoever made them: a worker that left may have come back under another address.
       for (const mark of marks.sort((a, b) => a.at - b.at)) this.#obey(topic, mark);
       topic.succeeded({ epoch, cursor }, at);
@@ -148,7 +150,8 @@ export class SharedState {
   /** What is to be said now: nothing, as long as a pool is idle and was so before. */
   async #records(topic: Topic, now: number): Promise<OutRecord[]> {
     const records: OutRecord[] = [];
-    const report: LoadReport = { workers: topic.loads(now), prefixes: this.#o.sketch.news(topic.pool.topic) };
+    const prefixes = this.#o.sketch.news(topic.pool.topic);
+    const report: LoadReport = { workers: topic.loads(now), prefixes, turn: topic.turn };
     const speaks = report.workers.size > 0 || report.prefixes.size > 0;
     if (speaks || topic.spoke) records.push({ key: LOAD + this.#id, text: writeReport(report), ttlMs: LOAD_TTL_MS });
     topic.spoke = speaks;
@@ -191,8 +194,7 @@ export class SharedState {
     }
     const report = kind === LOAD ? readReport(text) : undefined;
     if (report === undefined) return [];
-    topic.heard(key, report, now - Math.max(0, ageMs));
-    if (report.prefixes.size === 0) return [];
+    if (!topic.heard(key, report, now - Math.max(0, ageMs)) || report.prefixes.size === 0) return [];
     const names = topic.names();
     for (const [worker, hashes] of report.prefixes) {
       if (names.has(worker)) this.#o.sketch.learn(topic.pool.topic, worker, hashes, now);

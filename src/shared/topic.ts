@@ -50,6 +50,8 @@ export class Topic {
   marksUntold = false;
   readonly #own = new Map<string, Mark>();
   readonly #heard = new Map<string, Other>();
+  /** By router: the turn of the last report heard. */
+  readonly #turns = new Map<string, number>();
   /** Since when others have called a worker broken. */
   readonly #warnedSince = new Map<string, number>();
   #epoch: number | undefined;
@@ -134,9 +136,23 @@ export class Topic {
     return loads;
   }
 
-  heard(router: string, report: LoadReport, at: number): void {
+  /**
+   * False when it is known already. By the age alone a store whose clock was set back makes the last report of a router that has died a new
+   * one each time it is read, until its clock is where it was.
+   */
+  heard(router: string, report: LoadReport, at: number): boolean {
+    if (report.turn !== undefined && this.#turns.get(router) === report.turn) return false;
+    if (report.turn !== undefined && (this.#turns.size < MOST_OTHERS || this.#turns.has(router))) {
+      this.#turns.set(router, report.turn);
+    }
     if (report.workers.size === 0) this.#heard.delete(router);
     else if (this.#heard.size < MOST_OTHERS || this.#heard.has(router)) this.#heard.set(router, { report, at });
+    return true;
+  }
+
+  /** The store holds nothing else: what it has let go of does not come again. */
+  readWhole(keys: ReadonlySet<string>): void {
+    for (const router of this.#turns.keys()) if (!keys.has(router)) this.#turns.delete(router);
   }
 
   /** Adds up what the others have in hand, by age, and passes on their warnings. */

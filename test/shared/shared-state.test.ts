@@ -3,6 +3,7 @@ import fc from "fast-check";
 import type { PrefillRouter } from "../../src/create-router.ts";
 import { readReport, writeReport } from "../../src/shared/load-report.ts";
 import { Marks, readMarks } from "../../src/shared/marks.ts";
+import { MemoryStore } from "../../src/shared/memory-store.ts";
 import { seal, unseal } from "../../src/shared/seal.ts";
 import type { SharedStore } from "../../src/shared/store.ts";
 import { call } from "../fleet/house.ts";
@@ -227,6 +228,29 @@ describe("what routers tell each other", () => {
     expect(told(all[2]!).requests).toBeWithin(1, 7);
     await pass(world, all, 6_000);
     expect(told(all[2]!)).toEqual({ requests: 0, tokens: 0 });
+  });
+
+  test("a router that is gone fades once and for all, also when the store's clock is set back", async () => {
+    const world = new World();
+    let shift = 10_000_000;
+    const store = new MemoryStore(() => world.clock.now() + shift);
+    const [here, gone] = [world.router({}, { store }), world.router({}, { store })] as const;
+    const there = worker(here, "d1-us-east");
+    worker(gone, "d1-us-east").load.requests = 50;
+    await pass(world, [here, gone], 3_000);
+    expect(there.elsewhere.requests).toBeGreaterThan(0);
+    shift -= 3_600_000;
+    // While it lives it is heard, though nothing changes.
+    await pass(world, [here, gone], 15_000);
+    expect(there.elsewhere.requests).toBeGreaterThan(0);
+    shift -= 3_600_000;
+    await pass(world, [here], 12_000);
+    let most = 0;
+    for (let second = 0; second < 150; second++) {
+      await pass(world, [here], 1_000);
+      most = Math.max(most, there.elsewhere.requests);
+    }
+    expect(most).toBe(0);
   });
 
   test("a breaker that opens at one warns the others: they avoid the worker, and would use it if there were no other", async () => {
