@@ -7,10 +7,11 @@ import { entryOf, type Mark } from "../shared/marks.ts";
 import { SharedState, type SharedStateOptions } from "../shared/shared-state.ts";
 import type { Pool } from "../workers/pool.ts";
 import { Prober } from "../workers/prober.ts";
-import type { Worker } from "../workers/worker.ts";
+import { hashText, type Worker } from "../workers/worker.ts";
 import { type Ask, askOver } from "./ask.ts";
 import { DnsWorkers, namedWorkers, type ResolveHost } from "./dns-workers.ts";
 import { EngineFacts } from "./engine-facts.ts";
+import { freeName, isGenerated } from "./free-name.ts";
 import { join } from "./join.ts";
 import { readJoinBody } from "./join-body.ts";
 import { applyConfig, type ReloadReport, type ReloadTargets } from "./reload.ts";
@@ -21,7 +22,7 @@ export interface FleetControlOptions extends ReloadTargets {
   /** Looks up the names of `dns+` workers; absent = the runtime cannot, and such workers are refused. */
   resolveHost?: ResolveHost | undefined;
   /** What routers share; absent = this one is alone. */
-  shared?: Omit<SharedStateOptions, "fleet" | "clock" | "act" | "onReach" | "onUntold"> | undefined;
+  shared?: Omit<SharedStateOptions, "fleet" | "clock" | "act" | "onReach" | "onRefused" | "onUntold"> | undefined;
 }
 
 /**
@@ -35,6 +36,7 @@ export class FleetControl {
   readonly #facts: EngineFacts;
   readonly #dns: DnsWorkers | undefined;
   readonly #shared: SharedState | undefined;
+  readonly #secret: SharedStateOptions["secret"] | undefined;
 
   /** Throws a `ConfigError` for names to look up where nobody can. */
   constructor(options: FleetControlOptions) {
@@ -74,6 +76,7 @@ export class FleetControl {
             onLookup: (host, ok, reason) =>
               log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
           });
+    this.#secret = options.shared?.secret;
     this.#shared =
       options.shared === undefined
         ? undefined
@@ -84,6 +87,7 @@ export class FleetControl {
             act: (pool, mark) => this.#obey(pool, mark),
             onExchange: (answered) => telemetry.metrics.storeExchange(answered),
             onReach: (reached, reason) => log.event(reached ? "info" : "warn", "store", { reached, reason }),
+            onRefused: ({ worker }, reason) => log.event("warn", "worker_join_refused", { worker, reason }),
             onUntold: ({ model, name: pool }, marks) =>
               log.event(marks > 0 ? "warn" : "info", "marks_untold", { model, pool, marks }),
           });
@@ -135,7 +139,7 @@ export class FleetControl {
     const body = readJoinBody(text);
     // Before the first request to the engine: whatever it echoes must not show the key.
     if (body.apiKey !== undefined) telemetry.learn({ models: [], secrets: [body.apiKey] });
-    const worker = await join(fleet, body, this.#ask);
+    const worker = await join(fleet, body, this.#ask, this.#nameSeed());
     // A key is nothing for a store: the others would be sent away by the engine, so they are not told of the worker.
     if (body.apiKey === undefined)
       this.#shared?.mark(worker, { what: "join", role: worker.role, settings: entryOf(worker) });
@@ -209,8 +213,15 @@ export class FleetControl {
       else this.#dns.letBack(worker);
       return;
     }
-    const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name } });
+    const taken = fleet.worker(name) !== undefined && isGenerated(name);
+    const free = taken ? freeName(fleet, role, settings.url, this.#nameSeed()) : name;
+    const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name: free } });
     telemetry.log.event("info", "worker_joined", { worker: joined.name, origin: joined.origin });
+  }
+
+  /** The admin key makes it: whose marks are obeyed has the same. */
+  #nameSeed(): number | undefined {
+    return this.#secret && hashText(this.#secret() ?? "");
   }
 
   #followNames(config: RouterConfig, secrets: Secrets): void {

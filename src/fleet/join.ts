@@ -4,21 +4,22 @@ import type { Pool } from "../workers/pool.ts";
 import type { Worker, WorkerRole } from "../workers/worker.ts";
 import type { Ask } from "./ask.ts";
 import { askServerInfo } from "./engine-facts.ts";
+import { freeName } from "./free-name.ts";
 import { invalidMember, type JoinBody } from "./join-body.ts";
 import type { ServerInfo } from "./server-info.ts";
 
 /**
  * Lets a worker in at run time. What the request leaves open is looked up: the only model and pool there are, else what the engine
  * tells of itself (model, and SGLang's role). Throws a Failure: 400 naming the member, 404 for a model that is not here, 409 for a name
- * or an address that is taken.
+ * or an address that is taken. `nameSeed`: where routers share, see `freeName`.
  */
-export async function join(fleet: Fleet, body: JoinBody, ask: Ask): Promise<Worker> {
+export async function join(fleet: Fleet, body: JoinBody, ask: Ask, nameSeed?: number): Promise<Worker> {
   const asked = new Asked(body, ask);
   const model = await modelFor(fleet, body, asked);
   const pool = poolFor(model, body);
   const role = body.role ?? (await roleFor(pool, asked));
   checkRole(pool, role, body);
-  const name = body.worker.name ?? freeName(fleet, role);
+  const name = body.worker.name ?? freeName(fleet, role, body.worker.url, nameSeed);
   try {
     return fleet.add({ model: model.id, pool: pool.name, role, worker: { ...body.worker, name } }, body.apiKey);
   } catch (error) {
@@ -111,10 +112,4 @@ function checkRole(pool: Pool, role: WorkerRole, { worker }: JoinBody): void {
   if (pool.prefill.some((member) => member.target.engineId === worker.engineId)) {
     throw invalidMember("engine_id", "another worker of the pool has it already");
   }
-}
-
-/** The first name of the kind the configuration gives that nobody has. */
-function freeName(fleet: Fleet, role: WorkerRole): string {
-  const base = role === "aggregated" ? "worker" : role;
-  for (let n = 1; ; n++) if (fleet.worker(`${base}-${n}`) === undefined) return `${base}-${n}`;
 }

@@ -4,7 +4,7 @@ import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import { type LoadReport, readReport, writeReport } from "./load-report.ts";
 import { divideMarks } from "./mark-records.ts";
-import { MARK_MS, type Mark, readMarks } from "./marks.ts";
+import { MARK_MS, type Mark, markKey, readMarks } from "./marks.ts";
 import type { PrefixSketch } from "./prefix-sketch.ts";
 import { seal, unseal } from "./seal.ts";
 import { type InRecord, MOST_TEXT, type OutRecord, type SharedStore } from "./store.ts";
@@ -42,6 +42,8 @@ export interface SharedStateOptions {
   onExchange?(answered: boolean): void;
   /** The store can be reached again, or no longer; told when it changes. */
   onReach?(reached: boolean, why: string | undefined): void;
+  /** `act` has thrown; told once for each mark. */
+  onRefused?(mark: Mark, why: string): void;
   /** So many marks of this router had no room in the store, or all have again (0); told when it changes. */
   onUntold?(pool: Pool, marks: number): void;
 }
@@ -206,9 +208,13 @@ export class SharedState {
     if (mark.at < this.#o.wallNow() - MARK_MS || !topic.marks.take(mark)) return;
     try {
       this.#o.act(topic.pool, mark);
-    } catch {
+      topic.refused.delete(markKey(mark));
+    } catch (error) {
       // A name or an address that is taken here: this router's own configuration comes first. It may be free when the mark comes again.
       topic.marks.forget(mark);
+      if (topic.refused.get(markKey(mark)) === mark.at) return;
+      topic.refused.set(markKey(mark), mark.at);
+      this.#o.onRefused?.(mark, error instanceof Error ? error.message : String(error));
     }
   }
 

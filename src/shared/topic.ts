@@ -48,6 +48,8 @@ export class Topic {
   #marksTold = 0;
   /** Some marks had no room in what was written last. */
   marksUntold = false;
+  /** By what they are about: when the last mark was made that could not be obeyed. */
+  readonly refused = new Map<string, number>();
   readonly #own = new Map<string, Mark>();
   readonly #heard = new Map<string, Other>();
   /** By router: the turn of the last report heard. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { PrefillRouter } from "../../src/create-router.ts";
 import { readReport, writeReport } from "../../src/shared/load-report.ts";
-import { Marks, readMarks } from "../../src/shared/marks.ts";
+import { type Mark, Marks, readMarks } from "../../src/shared/marks.ts";
 import { MemoryStore } from "../../src/shared/memory-store.ts";
 import { seal, unseal } from "../../src/shared/seal.ts";
 import type { SharedStore } from "../../src/shared/store.ts";
@@ -116,6 +116,49 @@ describe("what routers tell each other", () => {
     await call(all[0]!, "POST", "/workers", { ...body, name: "d2-us-east", url: "http://decode-2.us-east:1" });
     await pass(world, all, 3_500);
     for (const router of all) expect(worker(router, "d2-us-east").draining).toBeFalse();
+  });
+
+  test("workers that join without a name at several routers at once have names of their own, which tell no address, and all have all", async () => {
+    const { world, all } = routers(2);
+    await pass(world, all, 500);
+    const body = { model_id: "m", pool: "us-east", worker_type: "decode" };
+    const given: string[] = [];
+    for (let n = 1; n <= 20; n++) {
+      const { json } = await call(all[n % 2]!, "POST", "/workers", { ...body, url: `http://10.0.0.${n}:1` });
+      given.push(json.worker.name);
+    }
+    for (const name of given) expect(name).toMatch(/^decode-[0-9a-f]{4,5}$/);
+    await pass(world, all, 3_500);
+    for (const name of given) expect(worker(all[1]!, name).url).toBe(worker(all[0]!, name).url);
+    expect(new Set(given).size).toBe(20);
+  });
+
+  test("a worker without a name of its own, which another has here, is taken in under a free one; a chosen name is refused, and that is told once", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const lines: string[] = [];
+    const marks: Mark[] = ["decode-1", "mine"].map((name, n) => {
+      const url = `http://there-${n}.us-east:1`;
+      const settings = { url, name, weight: 1, bootstrapHost: "there", kvPort: 5600, tpSize: 1, ppSize: 1 };
+      return { worker: name, url, at: Date.now(), what: "join", role: "decode", settings };
+    });
+    const router = world.router({ log: { level: "info" } }, { store, sink: (line) => lines.push(line) });
+    const body = { model_id: "m", pool: "us-east", worker_type: "decode" };
+    for (const name of ["decode-1", "mine"])
+      await call(router, "POST", "/workers", { ...body, name, url: `http://here-${name}:1` });
+    const text = await seal(JSON.stringify(marks), "m/us-east", "admin-key");
+    await store.exchange("m/us-east", [{ key: "marks:earlier", text, ttlMs: 600_000 }], 0);
+    await pass(world, [router], 130_000);
+    const joined = router.services.fleet.workers().filter(({ origin }) => origin === "api");
+    expect(joined.map(({ name, url }) => [name, url])).toEqual([
+      ["decode-1", "http://here-decode-1:1"],
+      ["mine", "http://here-mine:1"],
+      [expect.stringMatching(/^decode-[0-9a-f]{4}$/), "http://there-0.us-east:1"],
+    ]);
+    const refused = lines.filter((line) => line.includes("worker_join_refused"));
+    expect(refused.map((line) => JSON.parse(line))).toMatchObject([
+      { level: "warn", worker: "mine", reason: 'A worker with the name "mine" is there already' },
+    ]);
   });
 
   test("a worker that a reload brings back has left no longer, for who begins later; elsewhere it stays out until its own reload", async () => {
