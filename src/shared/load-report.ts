@@ -1,10 +1,16 @@
 import * as v from "valibot";
 import { MOST_TEXT } from "./store.ts";
 
+/**
+ * Requests in hand, prompt tokens still to be computed, 1 where it has been found broken, and a hash of its address: names that are given
+ * by a router are given otherwise by another. Earlier versions have none.
+ */
+export type WorkerReport = readonly [requests: number, tokens: number, broken: 0 | 1, address?: number];
+
 /** What one router says about one pool, once a second at most. */
 export interface LoadReport {
-  /** By worker: requests in hand, prompt tokens still to be computed, and 1 where it has been found broken. */
-  workers: Map<string, readonly [requests: number, tokens: number, broken: 0 | 1]>;
+  /** By worker. */
+  workers: Map<string, WorkerReport>;
   /** By worker: hashes of prompt beginnings it was sent lately. */
   prefixes: Map<string, readonly number[]>;
   /** Another one in each report of a router, so that one that is read again is not taken for news. Earlier versions have none. */
@@ -19,10 +25,12 @@ const MOST_TOKENS = 1e9;
 
 const count = (most: number) => v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(most));
 
+const worker = [count(MOST_REQUESTS), count(MOST_TOKENS), v.picklist([0, 1])] as const;
+
 const schema = v.object({
   v: v.literal(1),
   n: v.optional(v.number()),
-  w: v.record(v.string(), v.tuple([count(MOST_REQUESTS), count(MOST_TOKENS), v.picklist([0, 1])])),
+  w: v.record(v.string(), v.union([v.tuple([...worker, v.pipe(v.number(), v.safeInteger())]), v.tuple(worker)])),
   p: v.record(v.string(), v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/=]*$/))),
 });
 

@@ -33,7 +33,8 @@ const MARKS = [3, 15, 23];
 export class PrefixSketch implements Reuse {
   /** Others are told, and tell: then it is worth its cost for a single pool too. */
   readonly sharing: boolean;
-  readonly #seed: number;
+  /** Equal in all routers that share, and known to nobody else. */
+  readonly seed: number;
   readonly #blocks = new PromptBlocks();
   readonly #owners: { pool: string; worker: string }[] = [];
   readonly #numbers = new Map<string, number>();
@@ -45,9 +46,8 @@ export class PrefixSketch implements Reuse {
   #words: Uint32Array | undefined;
   #read: ChoiceInput | undefined;
 
-  /** `seed`: equal in all routers that share, so that they speak of the same hashes. */
   constructor(seed: number, sharing: boolean) {
-    this.#seed = seed || 1;
+    this.seed = seed || 1;
     this.sharing = sharing;
   }
 
@@ -113,7 +113,7 @@ export class PrefixSketch implements Reuse {
 
   #hash(input: ChoiceInput): void {
     if (this.#read === input) return;
-    this.#blocks.read(input.prompt(), this.#seed);
+    this.#blocks.read(input.prompt(), this.seed);
     this.#read = input;
   }
 

@@ -250,7 +250,7 @@ export class SharedState {
       known.pool = pool;
       return known;
     }
-    const topic = new Topic(pool, now);
+    const topic = new Topic(pool, now, this.#o.sketch.seed);
     this.#topics.set(key, topic);
     return topic;
   }

@@ -1,7 +1,7 @@
 import { pullOf } from "../workers/policies/pressure.ts";
 import type { Pool } from "../workers/pool.ts";
-import type { Worker } from "../workers/worker.ts";
-import type { LoadReport } from "./load-report.ts";
+import { hashText, type Worker } from "../workers/worker.ts";
+import type { LoadReport, WorkerReport } from "./load-report.ts";
 import { type Mark, Marks, markKey } from "./marks.ts";
 import type { Exchanged } from "./store.ts";
 
@@ -55,15 +55,18 @@ export class Topic {
   /** By router: the turn of the last report heard. */
   readonly #turns = new Map<string, number>();
   /** Since when others have called a worker broken. */
-  readonly #warnedSince = new Map<string, number>();
+  readonly #warnedSince = new Map<Worker, number>();
+  readonly #seed: number;
   #epoch: number | undefined;
   /** When everything is read again. */
   #wholeAt: number;
   #appliedAt = Number.NEGATIVE_INFINITY;
   #applied = false;
 
-  constructor(pool: Pool, now: number) {
+  /** `seed`: for hashes of addresses, equal in all routers that share. */
+  constructor(pool: Pool, now: number, seed = 1) {
     this.pool = pool;
+    this.#seed = seed;
     this.nextAt = now;
     this.#wholeAt = now + WHOLE_MS;
   }
@@ -133,7 +136,9 @@ export class Topic {
     for (const worker of this.pool.members()) {
       const broken = worker.breaker.state(now) === "open" || !worker.health.healthy(now);
       const { requests, tokens } = worker.load;
-      if (requests > 0 || broken) loads.set(worker.name, [requests, Math.round(tokens), broken ? 1 : 0]);
+      if (requests > 0 || broken) {
+        loads.set(worker.name, [requests, Math.round(tokens), broken ? 1 : 0, hashText(worker.url, this.#seed)]);
+      }
     }
     return loads;
   }
@@ -161,39 +166,59 @@ export class Topic {
   apply(now: number, news = false): void {
     if (!news && (!this.#applied || now - this.#appliedAt < FADE_MS)) return;
     this.#appliedAt = now;
-    const workers = new Map<string, Worker>();
+    const members = new Members(this.pool, this.#seed);
     for (const worker of this.pool.members()) {
-      workers.set(worker.name, worker);
       worker.elsewhere.requests = 0;
       worker.elsewhere.tokens = 0;
     }
-    const broken = new Set<string>();
+    const broken = new Set<Worker>();
     for (const [router, { report, at }] of this.#heard) {
       const weight = Math.min(1, (STALE_MS - (now - at)) / (STALE_MS - FRESH_MS));
       if (weight <= 0) {
         this.#heard.delete(router);
         continue;
       }
-      for (const [name, [requests, tokens, isBroken]] of report.workers) {
-        const worker = workers.get(name);
+      for (const [name, told] of report.workers) {
+        const worker = members.meant(name, told);
         if (worker === undefined) continue;
+        const [requests, tokens, isBroken] = told;
         worker.elsewhere.requests += weight * requests;
         worker.elsewhere.tokens += weight * tokens;
-        if (isBroken === 1) broken.add(name);
+        if (isBroken === 1) broken.add(worker);
       }
     }
     this.#applied = this.#heard.size > 0;
     for (const list of [this.pool.prefill, this.pool.decode, this.pool.workers]) level(list);
-    this.#warn(workers, broken, now);
+    this.#warn(broken, now);
   }
 
-  #warn(workers: ReadonlyMap<string, Worker>, broken: ReadonlySet<string>, now: number): void {
-    for (const name of this.#warnedSince.keys()) if (!broken.has(name)) this.#warnedSince.delete(name);
-    for (const name of broken) {
-      const since = this.#warnedSince.get(name) ?? now;
-      this.#warnedSince.set(name, since);
-      workers.get(name)?.warned(since, now + WARNED_MS);
+  #warn(broken: ReadonlySet<Worker>, now: number): void {
+    for (const worker of this.#warnedSince.keys()) if (!broken.has(worker)) this.#warnedSince.delete(worker);
+    for (const worker of broken) {
+      const since = this.#warnedSince.get(worker) ?? now;
+      this.#warnedSince.set(worker, since);
+      worker.warned(since, now + WARNED_MS);
     }
+  }
+}
+
+/** A pool's workers, as other routers speak of them. */
+class Members {
+  readonly #byName = new Map<string, Worker>();
+  readonly #byAddress = new Map<number, Worker>();
+
+  constructor(pool: Pool, seed: number) {
+    for (const worker of pool.members()) {
+      this.#byName.set(worker.name, worker);
+      this.#byAddress.set(hashText(worker.url, seed), worker);
+    }
+  }
+
+  /** By its address. One that is configured may have another one for each router; then its name says who it is. */
+  meant(name: string, [, , , address]: WorkerReport): Worker | undefined {
+    const named = this.#byName.get(name);
+    if (address === undefined) return named;
+    return this.#byAddress.get(address) ?? (named?.origin === "config" ? named : undefined);
   }
 }
 

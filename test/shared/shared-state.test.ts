@@ -6,6 +6,7 @@ import { type Mark, Marks, readMarks } from "../../src/shared/marks.ts";
 import { MemoryStore } from "../../src/shared/memory-store.ts";
 import { seal, unseal } from "../../src/shared/seal.ts";
 import type { SharedStore } from "../../src/shared/store.ts";
+import type { Worker } from "../../src/workers/worker.ts";
 import { call } from "../fleet/house.ts";
 import { ask, finish, World } from "../regions/world.ts";
 import { Link, memoryOn } from "./links.ts";
@@ -271,6 +272,31 @@ describe("what routers tell each other", () => {
     expect(told(all[2]!).requests).toBeWithin(1, 7);
     await pass(world, all, 6_000);
     expect(told(all[2]!)).toEqual({ requests: 0, tokens: 0 });
+  });
+
+  test("a report means the worker at its address, whatever the reporting router calls it", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const pods = { name: "us-east", engine: "openai", workers: [{ name: "pod", url: "dns+http://pods:80" }] };
+    const config = { models: [{ id: "m", pools: [pods] }], regions: undefined };
+    let listed = ["10.0.0.1", "10.0.0.2"];
+    const start = () => world.router(config, { store, resolveHost: async () => listed });
+    const first = start();
+    await pass(world, [first], 1_000);
+    // A pod was replaced, and its number given anew: the router that starts now counts otherwise.
+    listed = ["10.0.0.2", "10.0.0.9"];
+    await pass(world, [first], 11_000);
+    const all = [first, start()] as const;
+    const at = (router: PrefillRouter, url: string) => router.services.fleet.workers().find((one) => one.url === url)!;
+    await pass(world, all, 1_000);
+    expect(all.map((router) => at(router, "http://10.0.0.2").name)).toEqual(["pod-2", "pod-1"]);
+    at(first, "http://10.0.0.2").load.requests = 10;
+    for (let n = 0; n < 5; n++) at(first, "http://10.0.0.9").failed(world.clock.now());
+    await pass(world, all, 2_500);
+    const [two, nine] = ["http://10.0.0.2", "http://10.0.0.9"].map((url) => at(all[1], url)) as [Worker, Worker];
+    expect(two.elsewhere.requests).toBeGreaterThan(nine.elsewhere.requests);
+    const [pool] = all[1].services.fleet.model("m")!.pools;
+    expect(pool!.set("aggregated").candidates(world.clock.now())).toEqual([two]);
   });
 
   test("a router that is gone fades once and for all, also when the store's clock is set back", async () => {
