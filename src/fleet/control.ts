@@ -155,12 +155,17 @@ export class FleetControl {
     return this.#info(worker);
   }
 
-  /** Gives a worker nothing new. It is drained when its `load` is 0. */
-  drain(name: string): WorkerInfo {
+  /**
+   * Gives a worker nothing new. It is drained when its `load` is 0; where routers share, when all others have said besides that they have
+   * nothing in hand there.
+   */
+  drain(name: string): { worker: WorkerInfo; drained: boolean } {
     const worker = this.#find(name);
+    const { draining } = worker;
     this.#drain(worker);
-    this.#shared?.mark(worker, { what: "drain" });
-    return this.#info(worker);
+    this.#shared?.drain(worker, draining);
+    const drained = worker.load.requests === 0 && (this.#shared === undefined || this.#shared.drained(worker));
+    return { worker: this.#info(worker), drained };
   }
 
   /** Lets go of what routers share. */

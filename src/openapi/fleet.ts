@@ -210,8 +210,8 @@ export const adminPaths: Paths = {
           "It is draining",
           object({
             draining: { type: "boolean", const: true },
-            drained: flag("It has nothing in hand any more."),
-            in_flight: whole("Requests it has in hand."),
+            drained: flag("It has nothing in hand any more, from any router that shares the store."),
+            in_flight: whole("Requests it has in hand from this router."),
             worker: ref("Worker"),
           }),
         ),

@@ -13,6 +13,7 @@ const UNSET: Readonly<Record<string, unknown>> = v.parse(workerObject, { url: "h
 export interface MarkRecords {
   /** Lists of marks as text, one a record. */
   texts: string[];
+  told: Mark[];
   /** Marks for which there was no room. */
   untold: number;
 }
@@ -23,6 +24,7 @@ export interface MarkRecords {
  */
 export function divideMarks(marks: readonly Mark[]): MarkRecords {
   const records: string[][] = [];
+  const told: Mark[] = [];
   let room = 0;
   let untold = 0;
   for (const mark of [...marks.filter(isDrain), ...marks.filter((mark) => !isDrain(mark))]) {
@@ -44,8 +46,9 @@ export function divideMarks(marks: readonly Mark[]): MarkRecords {
     // And its comma.
     room -= text.length + 1;
     last.push(text);
+    told.push(mark);
   }
-  return { texts: records.map((texts) => `[${texts.join(",")}]`), untold };
+  return { texts: records.map((texts) => `[${texts.join(",")}]`), told, untold };
 }
 
 function isDrain({ what }: Mark): boolean {

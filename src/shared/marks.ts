@@ -42,6 +42,8 @@ export class Marks {
   readonly #latest = new Map<string, Mark>();
   /** Addresses at which somebody else may be now, and up to which mark what was said of them holds no longer. */
   readonly #gone = new Map<string, number>();
+  /** When which mark about what was first known to be in the store, on this router's monotonic clock. */
+  readonly #stored = new Map<string, { at: number; since: number }>();
   #clock = 0;
 
   /** A mark of our own; later than every mark this router knows, however its wall clock runs. */
@@ -78,12 +80,25 @@ export class Marks {
     if (mark !== undefined) this.#gone.set(url, mark.at);
   }
 
+  /** It was written to the store, or read there: all routers can read it. */
+  stored(mark: Mark, now: number): void {
+    const known = this.#stored.get(markKey(mark));
+    if (known === undefined || known.at < mark.at) this.#stored.set(markKey(mark), { at: mark.at, since: now });
+  }
+
+  /** Undefined: it has not been yet. */
+  storedSince(mark: Mark): number | undefined {
+    const known = this.#stored.get(markKey(mark));
+    return known?.at === mark.at ? known.since : undefined;
+  }
+
   /** Those of the last day, the latest first. */
   list(wallNow: number): Mark[] {
     for (const [key, { at }] of this.#latest) {
       if (at >= wallNow - MARK_MS) continue;
       this.#latest.delete(key);
       this.#gone.delete(key);
+      this.#stored.delete(key);
     }
     return [...this.#latest.values()].sort((a, b) => b.at - a.at);
   }

@@ -8,16 +8,8 @@ import { MARK_MS, type Mark, markKey, readMarks } from "./marks.ts";
 import type { PrefixSketch } from "./prefix-sketch.ts";
 import { seal, unseal } from "./seal.ts";
 import { type InRecord, MOST_TEXT, type OutRecord, type SharedStore } from "./store.ts";
-import { Topic } from "./topic.ts";
+import { BUSY_MS, JITTER, PATIENCE_MS, REST_MS, Topic } from "./topic.ts";
 
-/**
- * One exchange per pool and second while there is something to say, a look now and then while there is not. Three of them (the store is
- * another, the marks are written, the others read) have to fit into five seconds.
- */
-const BUSY_MS = 1_000;
-const REST_MS = 1_500;
-/** An exchange that takes longer has failed; on Workers one may also die with the request it rode on. */
-const PATIENCE_MS = 2_000;
 const RETRY_MS = 1_000;
 /** Reports of a router that has died are gone from the store after that; readers stop believing them sooner (`Topic`). */
 const LOAD_TTL_MS = 15_000;
@@ -93,6 +85,25 @@ export class SharedState {
     topic.nextAt = Math.min(topic.nextAt, (topic.endedAt ?? Number.NEGATIVE_INFINITY) + BUSY_MS);
   }
 
+  /** Gives the order to drain, unless it stands: whoever wants to know how far a worker is gives it again and again. */
+  drain(worker: Worker, draining: boolean): void {
+    if (!draining || this.#drainOf(worker) === undefined) this.mark(worker, { what: "drain" });
+  }
+
+  /** As far as is known no other router has anything in hand there, nor will have; see `Topic.drained`. */
+  drained(worker: Worker): boolean {
+    const drain = this.#drainOf(worker);
+    return drain?.topic.drained(worker, drain.mark, this.#o.clock.now()) ?? false;
+  }
+
+  /** The order to drain it, if it stands. */
+  #drainOf(worker: Worker): { topic: Topic; mark: Mark } | undefined {
+    const pool = this.#o.fleet.model(worker.model)?.pools.find(({ name }) => name === worker.pool);
+    const topic = pool && this.#topics.get(pool.topic);
+    const mark = topic?.marks.about(worker.url, this.#o.wallNow());
+    return topic !== undefined && mark?.what === "drain" ? { topic, mark } : undefined;
+  }
+
   /**
    * The configuration has been read again. Who it has brought back has left no longer: a router that begins later must not take it out once
    * more. Those that keep it out do so until they read it themselves, so the mark says nothing of how to join.
@@ -139,7 +150,10 @@ export class SharedState {
       for (const record of records) marks.push(...(await this.#take(topic, record, at)));
       if (since === 0) topic.readWhole(new Set(records.map(({ key }) => key)));
       // In their order, whoever made them: a worker that left may have come back under another address.
-      for (const mark of marks.sort((a, b) => a.at - b.at)) this.#obey(topic, mark);
+      for (const mark of marks.sort((a, b) => a.at - b.at)) {
+        topic.marks.stored(mark, at);
+        this.#obey(topic, mark);
+      }
       topic.succeeded({ epoch, cursor }, at);
       topic.nextAt = at + this.#jittered(topic.spoke || topic.marksDue ? BUSY_MS : REST_MS);
       topic.apply(at, true);
@@ -164,10 +178,10 @@ export class SharedState {
   /** This router's marks, and nothing in the place of records that it needs no longer. */
   async #marks(topic: Topic, now: number): Promise<OutRecord[]> {
     const secret = this.#o.secret();
-    const { texts, untold } = divideMarks(topic.ownMarks(this.#o.wallNow()));
+    const { texts, told, untold } = divideMarks(topic.ownMarks(this.#o.wallNow()));
     const count = Math.max(texts.length, topic.marksWritten);
     if (secret === undefined || count === 0) return [];
-    topic.telling(texts.length, now);
+    topic.telling(texts.length, told, now);
     if (topic.marksUntold !== untold > 0) this.#o.onUntold?.(topic.pool, untold);
     topic.marksUntold = untold > 0;
     const sealed = Array.from({ length: count }, (_, n) => seal(texts[n] ?? "[]", topic.pool.topic, secret));
@@ -240,7 +254,7 @@ export class SharedState {
 
   /** Never sooner than asked, and not all routers at once. */
   #jittered(ms: number): number {
-    return ms * (1 + 0.1 * this.#o.random());
+    return ms * (1 + JITTER * this.#o.random());
   }
 
   #topic(pool: Pool, now: number): Topic {

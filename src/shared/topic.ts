@@ -5,6 +5,17 @@ import type { LoadReport, WorkerReport } from "./load-report.ts";
 import { type Mark, Marks, markKey } from "./marks.ts";
 import type { Exchanged } from "./store.ts";
 
+/**
+ * One exchange per pool and second while there is something to say, a look now and then while there is not. Three of them (the store is
+ * another, the marks are written, the others read) have to fit into five seconds.
+ */
+export const BUSY_MS = 1_000;
+export const REST_MS = 1_500;
+/** Not all routers at once: each rests longer by up to so much. */
+export const JITTER = 0.1;
+/** An exchange that takes longer has failed; on Workers one may also die with the request it rode on. */
+export const PATIENCE_MS = 2_000;
+
 /** A report counts in full for that long (one exchange late), then less and less, and after ten seconds not at all. */
 const FRESH_MS = 2_000;
 const STALE_MS = 10_000;
@@ -18,6 +29,11 @@ const FADE_MS = 500;
 const SHARPNESS = 0.3;
 /** All records, not only changed ones, are read so often: a server may have been replaced by another without a word. */
 const WHOLE_MS = 60_000;
+/**
+ * So long after a mark is in the store all others have read it (at their next exchange) and have said after that what they have in hand (at
+ * the one after): each begins a rest after the last one, and takes `PATIENCE_MS` at most.
+ */
+const SETTLED_MS = 2 * ((1 + JITTER) * REST_MS + PATIENCE_MS);
 /** A warning holds until the next reports. */
 const WARNED_MS = 3_000;
 const MOST_OTHERS = 4_096;
@@ -44,8 +60,9 @@ export class Topic {
   marksToldAt = 0;
   /** Records of marks of ours that are in the store, or may be. */
   marksWritten = 0;
-  /** How many were written last. */
-  #marksTold = 0;
+  /** How many were written last, with which marks. */
+  #recordsTold = 0;
+  #marksTold: readonly Mark[] = [];
   /** Some marks had no room in what was written last. */
   marksUntold = false;
   /** By what they are about: when the last mark was made that could not be obeyed. */
@@ -57,6 +74,10 @@ export class Topic {
   /** Since when others have called a worker broken. */
   readonly #warnedSince = new Map<Worker, number>();
   readonly #seed: number;
+  /** Since when no exchange with the store has failed; undefined = the last one has. */
+  #inTouchSince: number | undefined;
+  /** When the last one began that was answered. */
+  #answeredFrom = Number.NEGATIVE_INFINITY;
   #epoch: number | undefined;
   /** When everything is read again. */
   #wholeAt: number;
@@ -83,7 +104,12 @@ export class Topic {
 
   succeeded({ epoch, cursor }: Pick<Exchanged, "epoch" | "cursor">, now: number): void {
     const another = this.#epoch !== undefined && epoch !== this.#epoch;
-    this.marksWritten = this.#marksTold;
+    this.marksWritten = this.#recordsTold;
+    for (const mark of this.#marksTold) this.marks.stored(mark, now);
+    this.#marksTold = [];
+    // Another one has to be told everything by everybody first.
+    if (another || this.#inTouchSince === undefined) this.#inTouchSince = now;
+    this.#answeredFrom = this.startedAt ?? now;
     this.#epoch = epoch;
     if (another) this.marksDue = true;
     this.cursor = another || now >= this.#wholeAt ? 0 : cursor;
@@ -97,6 +123,8 @@ export class Topic {
     this.startedAt = undefined;
     this.turn += 1;
     this.nextAt = nextAt;
+    this.#inTouchSince = undefined;
+    this.#marksTold = [];
     // Of another store, or of the other half of one that was split, the cursor says nothing.
     this.cursor = 0;
     this.spoke = true;
@@ -104,11 +132,12 @@ export class Topic {
   }
 
   /** Said before they are sealed and sent: a mark made while that is under way is due anew, and so are all if it fails. */
-  telling(records: number, now: number): void {
+  telling(records: number, marks: readonly Mark[], now: number): void {
     this.marksDue = false;
     this.marksToldAt = now;
     this.marksWritten = Math.max(this.marksWritten, records);
-    this.#marksTold = records;
+    this.#recordsTold = records;
+    this.#marksTold = marks;
   }
 
   own(mark: Mark): void {
@@ -160,6 +189,22 @@ export class Topic {
   /** The store holds nothing else: what it has let go of does not come again. */
   readWhole(keys: ReadonlySet<string>): void {
     for (const router of this.#turns.keys()) if (!keys.has(router)) this.#turns.delete(router);
+  }
+
+  /**
+   * No other router that is in touch with the store has anything in hand at this worker, or gives it anything: since the mark that says so
+   * came into the store all have had the time to read it and to say what they have. False while the store is not reached: nobody knows.
+   */
+  drained(worker: Worker, mark: Mark, now: number): boolean {
+    const since = this.marks.storedSince(mark);
+    if (since === undefined || this.#inTouchSince === undefined) return false;
+    if (this.#answeredFrom < Math.max(since, this.#inTouchSince) + SETTLED_MS) return false;
+    const members = new Members(this.pool, this.#seed);
+    for (const { report, at } of this.#heard.values()) {
+      if (now - at >= STALE_MS) continue;
+      for (const [name, told] of report.workers) if (told[0] > 0 && members.meant(name, told) === worker) return false;
+    }
+    return true;
   }
 
   /** Adds up what the others have in hand, by age, and passes on their warnings. */
