@@ -98,8 +98,8 @@ export class Marks {
       if (at >= wallNow - MARK_MS) continue;
       this.#latest.delete(key);
       this.#gone.delete(key);
-      this.#stored.delete(key);
     }
+    for (const [key, { at }] of this.#stored) if (at < wallNow - MARK_MS) this.#stored.delete(key);
     return [...this.#latest.values()].sort((a, b) => b.at - a.at);
   }
 }

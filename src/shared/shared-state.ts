@@ -180,7 +180,10 @@ export class SharedState {
     const secret = this.#o.secret();
     const { texts, told, untold } = divideMarks(topic.ownMarks(this.#o.wallNow()));
     const count = Math.max(texts.length, topic.marksWritten);
-    if (secret === undefined || count === 0) return [];
+    if (secret === undefined || count === 0) {
+      topic.marksDue = false;
+      return [];
+    }
     topic.telling(texts.length, told, now);
     if (topic.marksUntold !== untold > 0) this.#o.onUntold?.(topic.pool, untold);
     topic.marksUntold = untold > 0;

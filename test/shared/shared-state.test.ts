@@ -393,6 +393,14 @@ describe("what routers tell each other", () => {
     const written = links[0]!.writes.length;
     await pass(world, all, 10_000);
     expect(links[0]!.writes.length).toBe(written);
+    // Nor is it asked more often after the store was away.
+    links[0]!.state = "refused";
+    await pass(world, all, 3_000);
+    links[0]!.state = "up";
+    await pass(world, all, 5_000);
+    const rested = links[0]!.exchanges;
+    await pass(world, all, 10_000);
+    expect(links[0]!.exchanges - rested).toBeWithin(6 * pools, 8 * pools);
   });
 
   test("a thousand requests in a second are told in a few kilobytes", async () => {
