@@ -161,7 +161,7 @@ describe("routes", () => {
 });
 
 describe("request ids", () => {
-  test("a client's plain id comes back, on errors too; anything else is replaced", async () => {
+  test("a client's plain id comes back, on errors too; another one cleaned, and there is always one", async () => {
     const { router } = handRouter();
     const idOf = async (id?: string) => {
       const response = await router.fetch(
@@ -171,8 +171,7 @@ describe("request ids", () => {
     };
     expect(await idOf("abc-1.2:3@4")).toBe("abc-1.2:3@4");
     expect(await idOf()).toMatch(/^req-[0-9a-f]{16}$/);
-    for (const odd of ["a b", 'x"y', "<script>", "x".repeat(200)])
-      expect(await idOf(odd)).toMatch(/^req-[0-9a-f]{16}$/);
+    expect(await idOf("<a b>")).toBe("ab");
   });
 
   test("engines never see it: theirs is the router's own", async () => {

@@ -145,7 +145,7 @@ describe("every metric is fed on the real path", () => {
         model,
         stream,
         messages: [{ role: "user", content }],
-        stream_options: { include_usage: true },
+        ...(stream ? { stream_options: { include_usage: true } } : {}),
       }),
     });
     return { status: response.status, text: await response.text() };
