@@ -26,6 +26,8 @@ interface Attempt {
   pool: Pool;
   /** Prompt tokens that prefill has to compute; 0 where nothing tells how long that takes. */
   prefillTokens: number;
+  /** It takes the hand-off that the attempt before could not deliver. */
+  takesHandoff: boolean;
   run(): Promise<Answer>;
 }
 
@@ -58,18 +60,19 @@ export class Router {
     const tries = new Tries(this.#services, call);
     const several = model.pools.length > 1;
     let failed: Set<Pool> | undefined;
+    let before: Attempt | undefined;
     this.budget.request(clock.now());
     for (;;) {
       // Its client has left while the request waited or was read: engines must not hear of it.
       if (call.stopped !== undefined) throw call.stopped;
-      const attempt = this.#nextAttempt(call, model, tries, failed);
+      const attempt = this.#nextAttempt(call, model, tries, failed, before);
       if ("parts" in attempt) return fanOut(call, attempt, clock, (part) => this.generate(part, model));
       call.record.attempts++;
       let answer: Answer;
       try {
         answer = await attempt.run();
       } catch (error) {
-        if (several && this.#leaves(error, attempt, tries)) failed = (failed ?? new Set()).add(attempt.pool);
+        const left = several && this.#leaves(error, attempt);
         try {
           await tries.again(error, attempt.tried, (now) => this.budget.take(now));
           // Its client has left while the request waited: engines must not hear of it again.
@@ -78,6 +81,9 @@ export class Router {
           this.#releaseUnread(call, attempt, tries);
           throw end;
         }
+        // A hand-off that nobody has read is for another decode of its own pool.
+        if (left && tries.given === undefined) failed = (failed ?? new Set()).add(attempt.pool);
+        before = attempt;
         continue;
       }
       tries.succeeded();
@@ -102,12 +108,12 @@ export class Router {
    * A worker was not there: may the next try stay in its pool? One that refuses connections may be alone in that, but a request that a dead
    * region costs two of its retries has none left for the next; a reset is often just an idle connection that was closed.
    */
-  #leaves(error: unknown, { pool }: Attempt, tries: Tries): boolean {
+  #leaves(error: unknown, { pool }: Attempt): boolean {
     if (!(error instanceof Failure) || error.kind === undefined) return false;
     const { kind } = error;
     if (kind === "status" || kind === "content") return false;
     const others = this.#services.places.failed(pool, this.#services.clock.now());
-    return tries.given === undefined && (others || kind === "refused" || kind === "connect");
+    return others || kind === "refused" || kind === "connect";
   }
 
   /** What an answer tells about its pool, as long as there are others to compare it with. */
@@ -125,21 +131,32 @@ export class Router {
   }
 
   /** The next way through the pools, best first. Throws the Failure that stands when there is none. */
-  #nextAttempt(call: Call, model: Model, tries: Tries, failed: ReadonlySet<Pool> | undefined): Attempt | Parts {
+  #nextAttempt(
+    call: Call,
+    model: Model,
+    tries: Tries,
+    failed: ReadonlySet<Pool> | undefined,
+    before: Attempt | undefined,
+  ): Attempt | Parts {
     const { clock, places } = this.#services;
     const { visit } = call;
     let refusal: Failure | undefined;
-    const pools =
+    const ordered =
       model.pools.length < 2 && visit === undefined
         ? model.pools
         : places.order(model, visit, call.choice, clock.now(), tries.keepDecode === undefined ? failed : undefined);
+    const pools = tries.given === undefined ? ordered : first(ordered, before?.pool);
     for (const pool of pools) {
       const way = this.#attemptIn(pool, call, tries);
-      if (!(way instanceof Failure)) return way;
+      if (!(way instanceof Failure)) {
+        if (before !== undefined && !("parts" in way) && !way.takesHandoff) this.#releaseUnread(call, before, tries);
+        return way;
+      }
       // A 503 says more than "this pool cannot do that": another pool of the model can.
       if (refusal === undefined || way.status === 503) refusal = way;
     }
     tries.exhausted();
+    if (before !== undefined) this.#releaseUnread(call, before, tries);
     throw tries.last ?? refusal ?? noWorkers("decode", visit?.allowedRegions);
   }
 
@@ -168,6 +185,7 @@ export class Router {
       tried: { prefill: undefined, decode: lease.worker, split: undefined },
       pool,
       prefillTokens: 0,
+      takesHandoff: false,
       run: () => new WholeAttempt(this.#services, call, lease, aggregatedLeg(call.request), choices, id).run(),
     };
   }
@@ -197,6 +215,7 @@ export class Router {
       tried: { prefill: prefill.worker, decode: decode.worker, split: attempt },
       pool,
       prefillTokens: prefill.tokens,
+      takesHandoff: reuse !== undefined,
       run: () => attempt.run(reuse?.handoff),
     };
   }
@@ -232,6 +251,11 @@ export class Router {
     if (call.visit !== undefined)
       this.#services.places.chosen(prefill ?? decode, call.choice, this.#services.clock.now());
   }
+}
+
+/** The same pools, one of them before the others. */
+function first(pools: readonly Pool[], one: Pool | undefined): readonly Pool[] {
+  return one === undefined || !pools.includes(one) ? pools : [one, ...pools.filter((pool) => pool !== one)];
 }
 
 /** Where the client's key confines its requests to some regions, that is part of the reason. */

@@ -47,6 +47,9 @@ export interface DecodeOwner {
 /** Buffered answers have no limit of their own in the contract; this one only keeps a broken engine from filling memory. */
 const ANSWER_BYTES = 268_435_456;
 
+/** A client that has not read is looked at again after so long. */
+const STALLED_MS = 1_000;
+
 /** The answering leg of a request: decode's in a split, the only one on an aggregated worker. */
 export class DecodeSide implements RelayObserver {
   readonly #o: DecodeSideOptions;
@@ -182,9 +185,14 @@ export class DecodeSide implements RelayObserver {
     call.record.decodeSentAt = services.clock.now();
     let head: AnswerHead;
     try {
-      head = await wait.until((resolve, reject) => this.leg.begin(resolve, reject));
+      head = await wait.until((resolve, reject) =>
+        this.leg.begin(resolve, (failure) => {
+          // Also when nobody waits for it any more: the hand-off is still there to be released.
+          this.refused = failure.kind === "refused";
+          reject(failure);
+        }),
+      );
     } catch (error) {
-      this.refused = error instanceof Failure && error.kind === "refused";
       this.#limitMet();
       throw error;
     }
@@ -213,10 +221,15 @@ export class DecodeSide implements RelayObserver {
     if (ms === 0) return;
     const { call, services, wait } = this.#o;
     this.#limitFrom = services.clock.now();
-    this.#stopLimit = services.clock.after(Math.max(1, ms - call.decodeSpentMs), () => {
-      if (this.relay?.committed !== true) wait.interrupt(timeout(message));
-      else if (!this.relay.contentSeen) this.relay.stop(timeout(message));
-    });
+    const tooLong = (): void => {
+      const { relay } = this;
+      if (relay?.committed !== true) wait.interrupt(timeout(message));
+      else if (relay.contentSeen) return;
+      else if (relay.waits) relay.stop(timeout(message));
+      // The client does not read: it is not decode that keeps it waiting.
+      else this.#stopLimit = services.clock.after(STALLED_MS, tooLong);
+    };
+    this.#stopLimit = services.clock.after(Math.max(1, ms - call.decodeSpentMs), tooLong);
   }
 
   #limitMet(): void {

@@ -8,6 +8,7 @@ import type { Leg } from "../legs/leg.ts";
 import { consumePrefillStream, type PrefillCompletion } from "../prefill/consume.ts";
 import type { EngineOutput } from "../prefill/output.ts";
 import type { PrefillOutcome, PrefillTask } from "../prefill/task.ts";
+import { choose } from "../workers/choose.ts";
 import type { Lease } from "../workers/lease.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Answer } from "./answer.ts";
@@ -152,9 +153,11 @@ export class SplitAttempt implements DecodeOwner {
       return;
     }
     const failure = this.timedOut ?? explainPrefill(outcome.error);
-    this.#doubtPrefill(failure);
     // A tail that we cut ourselves says nothing about the worker.
-    if (this.#prefillLeg?.cutHere !== true) this.#blamePrefill(failure);
+    if (this.#prefillLeg?.cutHere !== true) {
+      this.#doubtPrefill(failure);
+      this.#blamePrefill(failure);
+    }
     // Once decode has said something, the relay decides what a lost tail means.
     if (this.#decodeSide?.answering !== true) this.#wait.interrupt(failure);
   }
@@ -295,9 +298,15 @@ export class SplitAttempt implements DecodeOwner {
         task: this.#task,
         handoff: this.#handoff,
         releaseLeg: (request) => this.#leg("decode", request),
+        anotherDecode: () => this.#anotherDecode(),
       },
       why,
     );
+  }
+
+  #anotherDecode(): Lease | undefined {
+    const now = this.#services.clock.now();
+    return choose(this.#pool, "decode", this.#call.choice, { now, exclude: new Set([this.#decode.worker]) });
   }
 
   // -- small things

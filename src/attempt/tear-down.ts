@@ -38,6 +38,8 @@ export interface Standing {
   handoff: Handoff | undefined;
   /** A leg to the decode worker, not opened yet. */
   releaseLeg(request: LegRequest): Leg;
+  /** A place on another decode worker, for a hand-off that this one has refused. */
+  anotherDecode(): Lease | undefined;
 }
 
 /**
@@ -85,13 +87,23 @@ function closeBuffered({ plan, services }: Standing, leg: Leg, reason: CloseReas
 /** The client has left an attempt whose legs follow one another. */
 function leaveInTurn(standing: Standing): void {
   const { side, handoff, completion, prefillLeg } = standing;
-  if (side !== undefined) side.leg.linger("client", RELEASE_MS, false);
+  if (side?.leg.begun === true) leaveDecode(standing, side);
   else if (handoff !== undefined) releaseHandoff(standing, handoff);
   else if (completion !== undefined) releaseWhenGiven(standing, completion);
   else {
     prefillLeg?.close("client");
     abandonLeases(standing);
   }
+}
+
+/** Decode is read until its first event, by which it has the blocks. One that turns out to refuse the connection has left them where they are. */
+function leaveDecode(standing: Standing, side: DecodeSide): void {
+  const { services, call, handoff } = standing;
+  side.leg.linger("client", RELEASE_MS, false);
+  side.leg.onClosed(() => {
+    const other = side.refused && handoff !== undefined ? standing.anotherDecode() : undefined;
+    if (other !== undefined) releaseUnread(services, call, handoff!, other);
+  });
 }
 
 /** Leases whose legs were never opened; those of open legs are released when the legs close. */

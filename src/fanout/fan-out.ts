@@ -64,6 +64,8 @@ export async function fanOut(
         call.done(failure);
       },
     });
+    // Between the parts' commits and here nobody has passed it on.
+    if (call.stopped !== undefined) merged.stop(call.stopped);
     return { kind: "stream", source: merged, headers };
   } catch (error) {
     offStop();

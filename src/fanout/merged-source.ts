@@ -6,6 +6,7 @@ import { JsonError, type JsonObject, scanArrayAt, scanObject } from "../json/sca
 import { splice } from "../json/splice.ts";
 import { withData } from "../relay/held-event.ts";
 import { type Api, streamApis } from "../sse/api.ts";
+import { withoutMark } from "../sse/byte-order-mark.ts";
 import { isDone, NO_MEANING } from "../sse/event-data.ts";
 import { type ParsedEvent, parseEvent } from "../sse/parse-event.ts";
 import { eventSpans } from "../sse/split.ts";
@@ -43,6 +44,8 @@ type LaneState = "idle" | "pulling" | "ready" | "over";
 interface Lane extends MergedPart {
   index: number;
   state: LaneState;
+  /** A block of it has come. */
+  begun: boolean;
   usage: string;
 }
 
@@ -68,7 +71,7 @@ export class MergedSource implements ClientSource {
 
   constructor(options: MergeOptions) {
     this.#o = options;
-    this.#lanes = options.parts.map((part, index) => ({ ...part, index, state: "idle", usage: "" }));
+    this.#lanes = options.parts.map((part, index) => ({ ...part, index, state: "idle", begun: false, usage: "" }));
     for (const lane of this.#lanes) lane.call.onDone(() => this.#partDone(lane));
   }
 
@@ -99,6 +102,8 @@ export class MergedSource implements ClientSource {
     if (!(lane.call.outcome instanceof Failure) || this.#over || this.#failing !== undefined) return;
     this.#failing = lane;
     for (const other of this.#lanes) if (other !== lane) other.call.stop(new ClientGone());
+    // Its frame ends the whole, also for a client that does not read.
+    if (lane.state !== "pulling") this.#pull(lane);
   }
 
   #pull(lane: Lane): void {
@@ -130,7 +135,9 @@ export class MergedSource implements ClientSource {
     else this.#laneBlock(lane, bytes);
   }
 
-  #laneBlock(lane: Lane, bytes: Uint8Array): void {
+  #laneBlock(lane: Lane, block: Uint8Array): void {
+    const bytes = lane.begun || this.#lanes.every(({ begun }) => !begun) ? block : withoutMark(block);
+    lane.begun = true;
     const out: Uint8Array[] = [];
     for (const { start, end } of eventSpans(bytes)) {
       if (this.#event(lane, bytes.subarray(start, end), out) === "last") {
@@ -142,7 +149,7 @@ export class MergedSource implements ClientSource {
     this.#ready.push(...out);
     lane.state = out.length === 0 ? "idle" : "ready";
     if (out.length > 0) this.#deliver();
-    else if (this.#waiting !== undefined) this.#pull(lane);
+    if (lane === this.#failing || (lane.state === "idle" && this.#waiting !== undefined)) this.#pull(lane);
   }
 
   #laneOver(lane: Lane): void {

@@ -63,6 +63,11 @@ export class Leg implements HeadListener, BodyReader {
   #refuse: ((failure: Failure) => void) | undefined;
   #closedListeners: (() => void)[] | undefined;
   closed: CloseReason | undefined;
+  /** The request is on its way, or has been. */
+  get begun(): boolean {
+    return this.#exchange !== undefined;
+  }
+
   get isOver(): boolean {
     return this.closed !== undefined || this.ended;
   }

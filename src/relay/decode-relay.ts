@@ -118,6 +118,11 @@ export class DecodeRelay implements BodyReader, SilenceListener {
     return this.#state === "released" || this.#endSeen;
   }
 
+  /** Decode is waited for: the client, or the commit, has asked for more. */
+  get waits(): boolean {
+    return this.#reading;
+  }
+
   get contentSeen(): boolean {
     return this.#contentSeen;
   }
@@ -154,10 +159,14 @@ export class DecodeRelay implements BodyReader, SilenceListener {
     const block = this.#framer.push(bytes);
     if (block !== undefined) this.#block(block);
     else if (this.#committed) this.#silence.goesOn();
-    if (this.#framer.pending > this.#eventBytes && (this.#state as State) !== "over") {
-      this.#fail(eventTooLarge(this.#eventBytes));
-    }
+    if (this.#keepsTooMuch() && (this.#state as State) !== "over") this.#fail(eventTooLarge(this.#eventBytes));
     this.#advance();
+  }
+
+  /** Of an event that does not end; or of events without an answer, where the first answer has to wait for prefill. */
+  #keepsTooMuch(): boolean {
+    if (this.#framer.pending > this.#eventBytes) return true;
+    return this.#state === "holding" && this.#held.bytes > this.#eventBytes;
   }
 
   cut(error: unknown): void {
@@ -219,7 +228,7 @@ export class DecodeRelay implements BodyReader, SilenceListener {
       if ((this.#state as State) === "over") return;
     }
     if (passing < block.length) this.#pass(passing === 0 ? block : block.subarray(passing), passesData);
-    if (this.#state === "holding" && !this.#awaitingTail() && this.#held.full) this.#commitNow();
+    if (this.#state === "holding" && this.#held.full && !this.#needsTail()) this.#commitNow();
   }
 
   /**
@@ -343,12 +352,12 @@ export class DecodeRelay implements BodyReader, SilenceListener {
 
   /** Input logprobs were asked for: the first answer goes out with them, so it waits. */
   #awaitingTail(): boolean {
-    return (
-      this.#o.editor?.needsTail === true &&
-      this.#contentSeen &&
-      this.#o.task !== undefined &&
-      this.#o.task.outcome === null
-    );
+    return this.#contentSeen && this.#needsTail();
+  }
+
+  #needsTail(): boolean {
+    const { editor, task } = this.#o;
+    return editor?.needsTail === true && task !== undefined && task.outcome === null;
   }
 
   /** Called by the watch over decode's silence. */
@@ -439,8 +448,12 @@ export class DecodeRelay implements BodyReader, SilenceListener {
       this.#out.clear();
       commit?.reject(failure);
     }
-    this.#o.observer.ended(failure);
-    this.#out.end();
+    try {
+      this.#o.observer.ended(failure);
+    } finally {
+      // Whatever the house makes of it (a background of the embedder's own may throw): the client does not wait for ever.
+      this.#out.end();
+    }
   }
 
   #letGo(): void {

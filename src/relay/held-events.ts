@@ -22,6 +22,10 @@ export class HeldEvents {
     return this.#dispatched >= HELD_EVENTS || this.#bytes >= HELD_BYTES;
   }
 
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   take(): readonly SeenEvent[] {
     const events = this.#events;
     this.#events = [];

@@ -18,6 +18,8 @@ export interface SilenceListener {
  */
 export class Silence {
   #waiting = false;
+  /** An event has come since the last wait began, or there has been none: what comes behind it has kept nobody waiting. */
+  #fresh = true;
   #since = 0;
   #spentMs = 0;
   #spoke = false;
@@ -46,6 +48,7 @@ export class Silence {
     }
     if (this.#limitMs <= 0) return;
     this.#waiting = true;
+    this.#fresh = false;
     this.#since = now;
     if (this.#stopTimer === undefined) this.#arm(now);
   }
@@ -58,12 +61,13 @@ export class Silence {
   /** An event has come. */
   broken(): void {
     this.#spoke = true;
+    this.#fresh = true;
     this.#spentMs = 0;
   }
 
   /** What came was no event. */
   goesOn(): void {
-    if (this.#limitMs <= 0) return;
+    if (this.#limitMs <= 0 || this.#fresh) return;
     const now = this.#clock.now();
     this.#spentMs += now - this.#since;
     this.#since = now;

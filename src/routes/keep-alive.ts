@@ -4,6 +4,7 @@ import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { failureFrame } from "../relay/failure-frame.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { streamApis } from "../sse/api.ts";
+import { withoutMark } from "../sse/byte-order-mark.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 
 const COMMENT = new TextEncoder().encode(": keep-alive\n\n");
@@ -110,9 +111,4 @@ function notAStream(): Failure {
     kind: "content",
     message: "The decode worker answered a streaming request with a buffered answer",
   });
-}
-
-/** A byte order mark is one at the very beginning only; behind a comment it would be part of the first event's first field. */
-function withoutMark(bytes: Uint8Array): Uint8Array {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }

@@ -1,4 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { createRouter } from "../../src/create-router.ts";
+import { HandTransport } from "../legs/hand-made.ts";
+import { ManualClock } from "../manual-clock.ts";
 import { chunk, DONE, finish, ROLE, say } from "../relay/hand-made.ts";
 import { errorOf, handRouter, KV, nixlAnswer, PREFILLED, settled, textOf } from "./hand-made.ts";
 
@@ -537,3 +540,124 @@ describe("buffered answers", () => {
     }
   });
 });
+
+describe("a hand-off is never left unread", () => {
+  const decodes = (sent: readonly string[]) => sent.filter((name) => name.startsWith("d"));
+
+  test("decode refuses when the client has left already: another one fetches it", async () => {
+    const { at, ask, sent, clock, load } = handRouter({ engine: "vllm" });
+    const { leave } = ask();
+    await settled();
+    at("p1").whole(nixlAnswer());
+    await settled();
+    leave();
+    await settled();
+    at("d1").refuse();
+    await clock.advance(5_000);
+    expect(decodes(sent())).toEqual(["d1", "d2"]);
+    expect(at("d2").body).toContain('"stream":false');
+    expect([load(), clock.timers.size]).toEqual([0, 0]);
+  });
+
+  test("the client leaves in any tick between prefill's answer and decode's dispatch", async () => {
+    for (let ticks = 0; ticks < 30; ticks++) {
+      const { at, ask, sent, clock, load } = handRouter({ engine: "vllm" });
+      const { leave } = ask();
+      await settled();
+      at("p1").whole(nixlAnswer());
+      for (let tick = 0; tick < ticks; tick++) await null;
+      leave();
+      await clock.advance(5_000);
+      expect([ticks, decodes(sent())]).toEqual([ticks, ["d1"]]);
+      expect([load(), clock.timers.size]).toEqual([0, 0]);
+    }
+  });
+
+  test("with several pools it is for another decode of its own pool, not for nobody", async () => {
+    const pool = (name: string) => ({
+      name,
+      engine: "vllm",
+      prefill: [{ name: `p${name}`, url: `http://p${name}:1` }],
+      decode: [1, 2].map((n) => ({ name: `d${name}${n}`, url: `http://d${name}${n}:1` })),
+    });
+    const lab = handRouter({}, { models: [{ id: "m", pools: [pool("a"), pool("b")] }], retries: { backoffMs: 1 } });
+    lab.transport.onRequest = (request) => {
+      const host = new URL(request.url).hostname;
+      if (host.startsWith("p")) request.whole(nixlAnswer());
+      else if (host === "da1") request.refuse();
+      else
+        request
+          .head()
+          .push(...ANSWER)
+          .end();
+    };
+    const { response } = lab.ask();
+    await lab.clock.advance(5_000);
+    expect((await response).status).toBe(200);
+    expect(lab.sent()).toEqual(["pa", "da1", "da2"]);
+  });
+});
+
+test("a client that leaves, or asks for what cannot be, is no reason to forget Mooncake's engine id", async () => {
+  for (const how of ["leaves", "is refused"]) {
+    const { at, ask, worker } = handRouter({ engine: "vllm", connector: "mooncake" });
+    for (const name of ["p1", "p2"]) worker(name).learn({ mooncake: [{ rank: 0, engineId: "e" }] });
+    const { response, leave } = ask();
+    await settled();
+    if (how === "leaves") {
+      at("d1")
+        .head()
+        .push(ROLE + say("a"));
+      await (await response).body!.getReader().read();
+      leave();
+    } else at("p1").json({ error: { message: "no" } }, 400);
+    await settled();
+    expect(worker("p1").target.mooncake).toBeDefined();
+  }
+});
+
+test("several answers end at shutdown also for a client that does not read, which may then leave", async () => {
+  const lab = handRouter();
+  const { response, leave } = lab.ask({ n: 2 });
+  await settled();
+  for (const name of ["p1", "p2"]) lab.at(name).json(PREFILLED);
+  lab.at("d1").head().push(say("a"));
+  lab.at("d2").head().push(say("b"));
+  await settled();
+  const got = await response;
+  const down = lab.router.shutdown(0);
+  await lab.clock.advance(10);
+  expect([lab.router.active(), lab.router.admission.active]).toEqual([0, 0]);
+  expect(await got.text()).toContain('"code":"shutting_down"');
+  leave();
+  await lab.clock.advance(60_000);
+  await down;
+});
+
+test.each(["ended", "run"])(
+  "a platform whose background throws (%s) does not keep its client waiting",
+  async (what) => {
+    let calls = 0;
+    const throwing = () => {
+      throw new Error("a platform's bug");
+    };
+    const background =
+      what === "ended" ? { run: () => {}, ended: throwing } : { run: () => (++calls > 1 ? throwing() : undefined) };
+    const pool = { name: "p", engine: "sglang", prefill: ["http://p1:1"], decode: ["http://d1:1"] };
+    const transport = new HandTransport();
+    const config = { models: [{ id: "m", pools: [pool] }], log: { level: "silent" } };
+    const router = createRouter({ config, transport, clock: new ManualClock(), background });
+    router.tendsWithRequests = false;
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "hi" }], stream: true });
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body };
+    const response = Promise.resolve(router.fetch(new Request("http://r/v1/chat/completions", init)));
+    await settled();
+    const [prefill, decode] = transport.requests;
+    decode!.head().push(ROLE, say("hi"));
+    await settled();
+    const text = (await response).text();
+    decode!.push(finish(), DONE).end();
+    prefill!.json(PREFILLED);
+    expect(await text).toEndWith(DONE);
+  },
+);

@@ -620,3 +620,48 @@ describe("aggregated and decode-only answers follow the same rules", () => {
     });
   }
 });
+
+describe("the first event waits where input logprobs were asked for", () => {
+  const part = (text: string, reason: string | null = null) =>
+    event({
+      id: "c",
+      model: "m",
+      choices: [{ index: 0, text, finish_reason: reason, logprobs: text === "" ? null : { tokens: [text] } }],
+    });
+  const prefilled = {
+    id: "p",
+    choices: [{ index: 0, text: "a", finish_reason: "length", logprobs: { tokens: ["The", "prompt", "a"] } }],
+  };
+
+  test("also behind so many empty events that the status would be committed without an answer", async () => {
+    const lab = handRouter(SGLANG);
+    const body = JSON.stringify({ model: "m", prompt: "The prompt", echo: true, logprobs: 1, stream: true });
+    const { response } = lab.ask({}, { path: "/v1/completions", body });
+    await settled();
+    lab.at("d1").head().push(part("").repeat(16), part(" one"), part(" two"));
+    const text = textOf(response);
+    await settled();
+    lab.at("p1").json(prefilled);
+    await settled();
+    lab.at("d1").push(part(" three"), part("", "stop"), DONE).end();
+    const tokens = [...(await text).matchAll(/"tokens":(\[[^\]]*\])/g)].flatMap(([, list]) => JSON.parse(list!));
+    expect(tokens).toEqual(["The", "prompt", " one", " two", " three"]);
+  });
+});
+
+test("firstTokenMs is decode's: a client that does not read does not use it up", async () => {
+  const lab = handRouter(
+    { engine: "openai", prefill: [], decode: [], workers: [{ name: "w", url: "http://w:1" }] },
+    { timeouts: { firstTokenMs: 1_000 } },
+  );
+  const { response } = lab.ask();
+  await settled();
+  lab.at("w").head().push(ROLE.repeat(16));
+  await settled();
+  const got = await response;
+  lab.at("w").push(say("hi"), finish(), DONE).end();
+  await settled();
+  await lab.clock.advance(2_000);
+  expect(await got.text()).toContain(say("hi"));
+  expect(lab.blamed("w")).toBe(0);
+});

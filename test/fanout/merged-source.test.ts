@@ -56,6 +56,17 @@ describe("streams of parts as one stream", () => {
     );
   });
 
+  test("a byte order mark is one at the very beginning only: that of another part would hide its first event", async () => {
+    const a = new HandMade(`\ufeff${chunk("a", "x")}`, DONE, undefined);
+    const b = new HandMade(`\ufeff${chunk("a", "y")}`, DONE, undefined);
+    const { source } = merge([a, b]);
+    const blocks: Uint8Array[] = [];
+    for (let bytes = await source.next(); bytes !== undefined; bytes = await source.next()) blocks.push(bytes);
+    expect(Buffer.concat(blocks).toString()).toBe(
+      `\ufeff${chunk("a", "x")}${chunk("a", "y").replace('"index":0', '"index":1')}${DONE}`,
+    );
+  });
+
   test("a choice of more members than a client may send passes like any other", async () => {
     const many = Array.from({ length: 70_000 }, (_, n) => `"m${n}":1`).join();
     const large = `data: {"id":"a","choices":[{"index":0,${many}}]}\n\n`;
