@@ -4,9 +4,12 @@ import type { Worker } from "../workers/worker.ts";
 /**
  * What a failure of a worker's own leg says about the worker (contract and issue terms: breaker). 429 and 503 are back-pressure, other
  * 4xx but 408 the client's fault, everything else the worker's.
+ *
+ * @param since when it was sent what has a buffered answer: who has answered others since then takes long for this one, and does not hang
  */
-export function blame(worker: Worker, failure: Failure, now: number): void {
+export function blame(worker: Worker, failure: Failure, now: number, since?: number): void {
   if (failure.stage === "router") return;
+  if (failure.kind === "timeout" && since !== undefined && worker.answeredSince(since)) return;
   switch (verdict(failure)) {
     case "failed":
       worker.failed(now);

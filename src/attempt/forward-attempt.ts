@@ -1,4 +1,5 @@
 import { scanAnswer } from "../engines/answer.ts";
+import type { EngineName } from "../engines/dialect.ts";
 import { statusFailure } from "../engines/failures.ts";
 import { Failure } from "../errors/failure.ts";
 import { findMember } from "../json/member.ts";
@@ -53,7 +54,7 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
   const leg = new Leg({
     role: "decode",
     worker: worker.name,
-    url: worker.url + request.path,
+    url: worker.url + pathOn(worker.engine, request.path),
     headers: {
       "x-request-id": newSpanId() + newSpanId(),
       ...legTrace(record, ""),
@@ -87,6 +88,11 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
   } finally {
     stopLimit();
   }
+}
+
+/** vLLM has this one route without its version. */
+function pathOn(engine: EngineName, path: string): string {
+  return engine === "vllm" && path === "/v1/classify" ? "/classify" : path;
 }
 
 async function answerOf(leg: Leg, { alias }: Forwarded): Promise<ForwardedAnswer> {

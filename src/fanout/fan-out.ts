@@ -1,4 +1,4 @@
-import type { Answer, ClientSource } from "../attempt/answer.ts";
+import { type Answer, type ClientSource, notAStream } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { usageOf } from "../attempt/usage.ts";
 import { ClientGone, Failure } from "../errors/failure.ts";
@@ -111,12 +111,7 @@ function isBuffered(answer: Answer): answer is Extract<Answer, { kind: "buffered
 function sourceOf(call: Call, answer: Answer): ClientSource {
   if (answer.kind === "stream") return answer.source;
   if (answer.kind === "text-stream") return new TextSource(call, answer.text);
-  throw new Failure("decode_failed", {
-    status: 502,
-    stage: "decode",
-    kind: "content",
-    message: "A decode worker answered a streaming request with a buffered answer",
-  });
+  throw notAStream();
 }
 
 /** A part that prefill has answered alone: a whole stream that is known already. */

@@ -1,4 +1,4 @@
-import type { Answer, ClientSource } from "../attempt/answer.ts";
+import { type Answer, type ClientSource, notAStream } from "../attempt/answer.ts";
 import type { Call } from "../attempt/call.ts";
 import { asFailure, ClientGone, Failure } from "../errors/failure.ts";
 import { failureFrame } from "../relay/failure-frame.ts";
@@ -102,13 +102,4 @@ type Streamed = Exclude<Answer, { kind: "buffered" }>;
 
 function isStream(answer: Answer): answer is Streamed {
   return answer.kind !== "buffered";
-}
-
-function notAStream(): Failure {
-  return new Failure("decode_failed", {
-    status: 502,
-    stage: "decode",
-    kind: "content",
-    message: "The decode worker answered a streaming request with a buffered answer",
-  });
 }

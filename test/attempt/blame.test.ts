@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { blame, retryAfterMs, verdict } from "../../src/attempt/blame.ts";
 import { Failure, type FaultKind } from "../../src/errors/failure.ts";
 import type { Worker } from "../../src/workers/worker.ts";
+import { makeWorker } from "../workers/fixtures.ts";
 
 function failure(kind: FaultKind, status: number, headers: [string, string][] = []): Failure {
   return new Failure("decode_failed", { status, stage: "decode", kind, message: "x", headers });
@@ -34,6 +35,17 @@ describe("what a failure says about its worker", () => {
   test.each(table)("%s with status %d: %s", (kind, status, expected) => {
     expect(verdict(failure(kind, status))).toBe(expected as ReturnType<typeof verdict>);
   });
+});
+
+test("a buffered answer that takes too long is no sign of a worker that hangs, where it has answered others meanwhile", () => {
+  const timedOut = failure("timeout", 504);
+  const counted = (since: number | undefined) => {
+    const worker = makeWorker("d1");
+    worker.answered(500);
+    blame(worker, timedOut, 1_000, since);
+    return worker.breaker.failures;
+  };
+  expect([counted(undefined), counted(400), counted(600)]).toEqual([1, 0, 1]);
 });
 
 test("Retry-After is read in seconds and as a date, and anything else is none", () => {

@@ -186,3 +186,43 @@ describe("the registry", () => {
     );
   });
 });
+
+describe("what vLLM's decode would refuse after prefill is refused before, so that no blocks are filled for nobody", () => {
+  test.each<[Api, string, string]>([
+    ["chat", '{"stream_options":{"include_usage":true}}', "stream_options"],
+    ["chat", '{"top_logprobs":2}', "top_logprobs"],
+    ["chat", '{"max_tokens":"abc"}', "max_tokens"],
+    ["chat", '{"max_completion_tokens":1.5}', "max_completion_tokens"],
+    ["responses", '{"max_output_tokens":true}', "max_output_tokens"],
+    ["chat", '{"stop_token_ids":[1,"x"]}', "stop_token_ids"],
+    ["chat", '{"stop":[1]}', "stop"],
+    ["chat", '{"stop":{}}', "stop"],
+    ["messages", '{"stop_sequences":[1]}', "stop_sequences"],
+    ["chat", '{"use_beam_search":1}', "use_beam_search"],
+    ["chat", '{"use_beam_search":"true"}', "use_beam_search"],
+    ["responses", '{"background":1}', "background"],
+  ])("%s %s", (api, body, param) => {
+    for (const connector of ["nixl", "nixl-push", "mooncake"] as const) {
+      const failure = dialectFor("vllm", connector).refuse(request(body, api));
+      expect(failure).toMatchObject({ status: 400, stage: "router", param });
+    }
+  });
+
+  test.each<[Api, string]>([
+    ["chat", '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ["chat", '{"stream_options":null,"stop":null,"max_tokens":null}'],
+    ["chat", '{"top_logprobs":2,"logprobs":true}'],
+    ["chat", '{"top_logprobs":0}'],
+    ["chat", '{"max_tokens":"16"}'],
+    ["chat", '{"max_tokens":1e2}'],
+    ["chat", '{"stop_token_ids":[ 1 , 2 ]}'],
+    ["chat", '{"stop_token_ids":[]}'],
+    ["chat", '{"stop":"\\n"}'],
+    ["chat", '{"stop":["a\\"b", "]"]}'],
+    ["messages", '{"stop_sequences":["x"]}'],
+    ["chat", '{"use_beam_search":false}'],
+    ["responses", '{"background":false}'],
+  ])("%s %s passes", (api, body) => {
+    expect(vllm.refuse(request(body, api))).toBeUndefined();
+  });
+});

@@ -3,11 +3,12 @@ import fc from "fast-check";
 import type { GenerationRequest } from "../../src/engines/dialect.ts";
 import type { InputLogprobs } from "../../src/engines/input-logprobs.ts";
 import { promptTokensDetails } from "../../src/engines/prompt-usage.ts";
+import { dialectFor } from "../../src/engines/registry.ts";
 import { editAnswer, eventEdits } from "../../src/engines/response-edits.ts";
 import { scanObject } from "../../src/json/scan.ts";
 import type { PrefillTail } from "../../src/prefill/task.ts";
 import type { Api, EventMeaning } from "../../src/sse/api.ts";
-import { request } from "./request.ts";
+import { request, target } from "./request.ts";
 
 const NOTHING: EventMeaning = { answers: false, finishes: false, end: false, usage: false, failure: undefined };
 const MORE = { ...NOTHING, answers: true };
@@ -158,6 +159,28 @@ describe("cached tokens are prefill's", () => {
     expect(editAnswer(request("{}"), '{"usage":{"prompt_tokens":328}}', { promptTokensDetails: told })).toBe(
       '{"usage":{"prompt_tokens":328,"prompt_tokens_details":{"cached_tokens":0}}}',
     );
+  });
+
+  test("SGLang says none by saying nothing: decode's number is put right, and nothing is added", () => {
+    const silent = '{"choices":[],"usage":{"prompt_tokens":2000,"prompt_tokens_details":null}}';
+    const tail = dialectFor("sglang").plan(request("{}"), target, "id-1").judge({
+      status: 200,
+      headers: new Headers(),
+      text: silent,
+      truncated: false,
+    });
+    const told = { promptTokensDetails: tail.data!.completionUsage!.promptTokensDetails };
+    const decode = '{"usage":{"prompt_tokens":2000,"prompt_tokens_details":{"cached_tokens":1999}}}';
+    expect(editAnswer(request("{}"), decode, told)).toBe(decode.replace("1999", "0"));
+    for (const says of [silent, '{"usage":{"prompt_tokens":2000}}'])
+      expect(editAnswer(request("{}"), says, told)).toBe(says);
+  });
+
+  test("decode's own hand-off never reaches the client; null is vLLM's usual and stays", () => {
+    const kv = '"kv_transfer_params":{"remote_host":"10.0.0.7","remote_port":5600}';
+    expect(editAnswer(request("{}"), `{"id":"a",${kv},"choices":[]}`, undefined)).toBe('{"id":"a","choices":[]}');
+    const usual = '{"id":"a","kv_transfer_params":null}';
+    expect(editAnswer(request("{}"), usual, undefined)).toBe(usual);
   });
 
   test("messages: what was read and written is counted apart from the rest of the prompt (vLLM)", () => {

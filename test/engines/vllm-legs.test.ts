@@ -121,6 +121,12 @@ describe("vLLM, NIXL: the release request", () => {
     expect(plan.release!(handoff).body.toString()).toBe(`${expected}"kv_transfer_params":${HANDOFF}}`);
   });
 
+  test("a budget for thinking stays below the limit, or it would be refused", () => {
+    const body = '{"messages":[],"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":2000}}';
+    const plan = vllmNixl.plan(request(body, "messages"), target, "id-1");
+    expect(plan.release!(handoff).body.toString()).toContain('"max_tokens":2001');
+  });
+
   test("/v1/responses is cut by its own member", () => {
     const plan = vllmNixl.plan(request('{"input":"x"}', "responses"), target, "id-1");
     expect(plan.release!(handoff).body.toString()).toStartWith('{"input":"x","stream":false,"max_output_tokens":1,');
@@ -143,6 +149,16 @@ describe("vLLM, Mooncake", () => {
       body: '{"model":"m","min_tokens":7,"stop":["x"],"stream":true,"kv_transfer_params":{"do_remote_decode":false,"do_remote_prefill":true,"remote_bootstrap_addr":"http://[::1]:8998","remote_engine_id":"eng","transfer_id":"xfer-id-1"}}',
     });
     expect(plan.release).toBeUndefined();
+  });
+
+  test("responses, which read no minimum, are kept from ending at their first token; a message that has is a failure, not a wait", () => {
+    const responses = vllmMooncake.plan(request('{"input":"x"}', "responses"), ready, "id-1");
+    expect(responses.prefill.body.toString()).toContain('"ignore_eos":true');
+    const messages = vllmMooncake.plan(request('{"messages":[]}', "messages"), ready, "id-1");
+    expect(messages.prefill.body.toString()).not.toContain("ignore_eos");
+    const said = (reason: string) => answer(JSON.stringify({ type: "message", content: [], stop_reason: reason }));
+    expect(messages.judge(said("end_turn")).error).toMatchObject({ code: "prefill_failed", status: 502 });
+    for (const reason of ["max_tokens", "tool_use"]) expect(messages.judge(said(reason)).error).toBeUndefined();
   });
 
   test("a null hand-off in prefill's answer is no failure", () => {

@@ -30,6 +30,13 @@ describe("routes that one worker answers alone", () => {
     expect({ load: load(), active: router.active() }).toEqual({ load: 0, active: 0 });
   });
 
+  test("classify is asked for where vLLM has it", async () => {
+    const lab = handRouter({ ...POOL, engine: "vllm" });
+    lab.ask({}, { path: "/v1/classify", body: '{"model":"m","input":"x"}' });
+    await settled();
+    expect(lab.at("w1").url).toBe("http://w1:1/base/classify");
+  });
+
   test.each([
     ["bytes", "application/octet-stream", "\xff\xfe"],
     ["a page of a proxy's", "text/html", "<html>log in</html>"],
