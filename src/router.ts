@@ -146,14 +146,17 @@ export class Router {
         ? model.pools
         : places.order(model, visit, call.choice, clock.now(), tries.keepDecode === undefined ? failed : undefined);
     const pools = tries.given === undefined ? ordered : first(ordered, before?.pool);
-    for (const pool of pools) {
-      const way = this.#attemptIn(pool, call, tries);
-      if (!(way instanceof Failure)) {
-        if (before !== undefined && !("parts" in way) && !way.takesHandoff) this.#releaseUnread(call, before, tries);
-        return way;
+    for (const lastResort of [false, true]) {
+      tries.lastResort = lastResort;
+      for (const pool of pools) {
+        const way = this.#attemptIn(pool, call, tries);
+        if (!(way instanceof Failure)) {
+          if (before !== undefined && !("parts" in way) && !way.takesHandoff) this.#releaseUnread(call, before, tries);
+          return way;
+        }
+        // A 503 says more than "this pool cannot do that": another pool of the model can.
+        if (refusal === undefined || way.status === 503) refusal = way;
       }
-      // A 503 says more than "this pool cannot do that": another pool of the model can.
-      if (refusal === undefined || way.status === 503) refusal = way;
     }
     tries.exhausted();
     if (before !== undefined) this.#releaseUnread(call, before, tries);
@@ -167,7 +170,7 @@ export class Router {
       ? (dialect.refuse(call.request) ?? refuseParts(call.request, config.limits.fanout))
       : undefined;
     const splits = dialect.splits.has(call.request.api) && refused === undefined;
-    const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now(), tries.tried);
+    const choice = pathIn(pool, call.choice, splits, config.disaggregation, clock.now(), tries.tried, tries.lastResort);
     if ("refusal" in choice) {
       if (choice.refusal === "endpoint") return refused ?? notSplittable(call.request.path);
       return noWorkers(choice.refusal === "no_prefill_workers" ? "prefill" : "decode", call.visit?.allowedRegions);
@@ -175,7 +178,7 @@ export class Router {
     const id = newTraceId();
     if (choice.path === "disaggregated") return partsOf(call.request) ?? this.#splitIn(pool, call, tries, id);
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
-    const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries.onlyOthers);
+    const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries);
     if (lease === undefined) return noWorkers("decode", call.visit?.allowedRegions);
     beginLegs(call.record, false);
     this.#note(call, pool, choice.path, undefined, lease.worker);
@@ -197,13 +200,13 @@ export class Router {
     const decode =
       keepDecode !== undefined && keepDecode.pool === pool.name
         ? acquire(keepDecode, call.choice.tokens, clock.now())
-        : this.#reserve(pool, "decode", call, tries.avoidDecode, tries.onlyOthers);
+        : this.#reserve(pool, "decode", call, tries.avoidDecode, tries);
     if (decode === undefined) return noWorkers("decode", call.visit?.allowedRegions);
     const reuse = given !== undefined && pool.prefill.includes(given.prefill) ? given : undefined;
     const prefill =
       reuse !== undefined
         ? { worker: reuse.prefill, tokens: 0, speaks: nothing, release: nothing }
-        : this.#reserve(pool, "prefill", call, tries.avoidPrefill, tries.onlyOthers);
+        : this.#reserve(pool, "prefill", call, tries.avoidPrefill, tries);
     if (prefill === undefined) {
       decode.release();
       return noWorkers("prefill", call.visit?.allowedRegions);
@@ -226,7 +229,7 @@ export class Router {
     role: WorkerRole,
     call: Call,
     avoid: ReadonlySet<Worker>,
-    onlyOthers: boolean,
+    { onlyOthers, lastResort }: Tries,
   ): Lease | undefined {
     const { clock, places, telemetry } = this.#services;
     const now = clock.now();
@@ -234,8 +237,8 @@ export class Router {
     const reused = this.#reused;
     const told = role === "decode" ? undefined : places.told(pool, call.choice, now);
     const lease =
-      choose(pool, role, call.choice, { now, exclude: avoid, told, reused }) ??
-      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, told, reused }) : undefined);
+      choose(pool, role, call.choice, { now, exclude: avoid, told, reused, lastResort }) ??
+      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, told, reused, lastResort }) : undefined);
     if (lease !== undefined) metrics.policyChoice(pool.policy(role).name, role, avoid.size > 0 ? "retry" : "first");
     return lease;
   }

@@ -44,6 +44,8 @@ export class Tries {
   avoidDecode = NOBODY;
   /** Must the failed leg go to another worker? Then no other worker means no other try. */
   onlyOthers = false;
+  /** No worker is usable: those that are worth a try are tried. */
+  lastResort = false;
   keepDecode: Worker | undefined;
   given: Given | undefined;
   /** The failure that stands when no further way is found. */

@@ -179,9 +179,9 @@ function reserve(pools: readonly Pool[], input: ChoiceInput, tries: Tries, now: 
     const lease = choose(pool, "aggregated", input, { now, exclude });
     if (lease !== undefined) return lease;
   }
-  if (exclude.size === 0 || tries.onlyOthers) return undefined;
+  if (tries.onlyOthers) return undefined;
   for (const pool of pools) {
-    const lease = choose(pool, "aggregated", input, { now });
+    const lease = choose(pool, "aggregated", input, { now, lastResort: true });
     if (lease !== undefined) return lease;
   }
   return undefined;

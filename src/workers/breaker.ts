@@ -55,8 +55,7 @@ export class Breaker {
 
   /** The same where nobody else can take it: a probe that has been under way for long is no obstacle. */
   allowsAnother(now: number): boolean {
-    if (this.allows(now)) return true;
-    return this.state(now) === "half-open" && now >= this.#probeSince + ANOTHER_MS;
+    return this.allows(now) || (this.state(now) === "half-open" && now >= this.#probeSince + ANOTHER_MS);
   }
 
   /**

@@ -8,6 +8,8 @@ export interface ChooseOptions {
   now: number;
   /** Workers that have failed this request already. */
   exclude?: ReadonlySet<Worker> | undefined;
+  /** Nobody else can take the request: somebody who is only worth a try is better than none. */
+  lastResort?: boolean | undefined;
   /** Another policy than the pool's own. */
   policy?: Policy | undefined;
   /** What other routers know of the prompt. */
@@ -24,7 +26,7 @@ export interface ChooseOptions {
 export function choose(pool: Pool, role: WorkerRole, input: ChoiceInput, options: ChooseOptions): Lease | undefined {
   const set = pool.set(role);
   const policy = options.policy ?? pool.policy(role);
-  let candidates = set.candidates(options.now);
+  let candidates = options.lastResort === true ? set.lastResort(options.now) : set.candidates(options.now);
   if (options.exclude !== undefined && options.exclude.size > 0) {
     candidates = without(candidates, options.exclude);
     // The ones left out may have hidden an avoided worker behind willing ones.

@@ -2,7 +2,7 @@ import type { RouterConfig } from "../config/schema.ts";
 import type { EngineName } from "../engines/dialect.ts";
 import type { ChoiceInput } from "./policy.ts";
 import type { Pool } from "./pool.ts";
-import type { Worker } from "./worker.ts";
+import type { Worker, WorkerRole } from "./worker.ts";
 
 /** Ways a request can go before any worker has been chosen. */
 export type RequestPath = "disaggregated" | "aggregated" | "decode-only";
@@ -77,9 +77,10 @@ export function pathIn(
   disaggregation: Disaggregation,
   now: number,
   tried?: AlreadyTried,
+  lastResort = false,
 ): PathChoice {
-  const prefill = pool.set("prefill").candidates(now);
-  const decode = pool.set("decode").candidates(now);
+  const prefill = takers(pool, "prefill", now, lastResort);
+  const decode = takers(pool, "decode", now, lastResort);
   const { minPromptTokens } = disaggregation;
   const undecided = minPromptTokens > 0 && input.tokens >= minPromptTokens && splits && decode.length > 0;
   const facts: PathFacts = {
@@ -89,7 +90,7 @@ export function pathIn(
     cachedTokens: undecided ? (pool.policy("decode").reuse?.(decode, input) ?? 0) : 0,
     prefill: prefill.length > 0,
     decode: decode.length > 0,
-    aggregated: pool.set("aggregated").candidates(now).length > 0,
+    aggregated: takers(pool, "aggregated", now, lastResort).length > 0,
     hasAggregated: pool.workers.length > 0,
     hasSplit: pool.prefill.length > 0 || pool.decode.length > 0,
   };
@@ -100,4 +101,9 @@ export function pathIn(
   const other = choosePath(facts, disaggregation);
   if (!("path" in other) || (tried.answered && other.path === "decode-only")) return choice;
   return other;
+}
+
+function takers(pool: Pool, role: WorkerRole, now: number, lastResort: boolean): readonly Worker[] {
+  const set = pool.set(role);
+  return lastResort ? set.lastResort(now) : set.candidates(now);
 }

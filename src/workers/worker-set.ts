@@ -15,12 +15,18 @@ export class WorkerSet {
   }
 
   /**
-   * Those a request may go to now: usable, and not asking to be left alone, unless all of the usable ones do; with none usable, those
-   * that are worth a try. The same array as long as nothing has changed; never to be written to.
+   * Those a request may go to now: usable, and not asking to be left alone, unless all of the usable ones do. The same array as
+   * long as nothing has changed; never to be written to.
    */
   candidates(now: number): readonly Worker[] {
     if (this.#stale || now >= this.#validUntil) this.#refresh(now);
     return this.#candidates;
+  }
+
+  /** The same; where there is nobody, those that are worth a try all the same. For requests that nobody else can take. */
+  lastResort(now: number): readonly Worker[] {
+    const candidates = this.candidates(now);
+    return candidates.length > 0 ? candidates : this.#members.filter((worker) => worker.worthATry(now));
   }
 
   /** Whether a request would find a worker now, were no probe under way. */
@@ -59,9 +65,7 @@ export class WorkerSet {
       usable.push(worker);
       if (now >= worker.avoidUntil) willing.push(worker);
     }
-    if (willing.length > 0) this.#candidates = willing;
-    else if (usable.length > 0) this.#candidates = usable;
-    else this.#candidates = this.#members.filter((worker) => worker.worthATry(now));
+    this.#candidates = willing.length > 0 ? willing : usable;
     this.#validUntil = validUntil;
     this.#stale = false;
   }

@@ -280,6 +280,23 @@ describe("breaker", () => {
     await reading;
   });
 
+  test("a probe with a buffered answer says nothing before its end: where nobody else is left, another is let through each second", async () => {
+    const { router, transport, clock, worker } = await halfOpen();
+    transport.onRequest = undefined;
+    post(router, "chat", requestBody("chat", false));
+    await settled();
+    const before = transport.requests.length;
+    expect((await post(router, "chat", requestBody("chat", false))).status).toBe(503);
+    await clock.advance(1_000);
+    const next = post(router, "chat", requestBody("chat", false));
+    await settled();
+    expect(transport.requests.length).toBe(before + 1);
+    expect((await post(router, "chat", requestBody("chat", false))).status).toBe(503);
+    transport.last.json({ choices: [] });
+    expect((await next).status).toBe(200);
+    expect(worker("w1").breaker.state(clock.time)).toBe("closed");
+  });
+
   test("enabled: false never opens", async () => {
     const { router, transport, sent } = handRouter(ALONE(1), {
       retries: { maxRetries: 0 },
