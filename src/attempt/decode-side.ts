@@ -2,14 +2,14 @@ import { statusFailure } from "../engines/failures.ts";
 import { editAnswer } from "../engines/response-edits.ts";
 import { type ClientGone, Failure, type FaultKind, isMerelyLost } from "../errors/failure.ts";
 import type { AnswerHead } from "../legs/exchange.ts";
-import type { AnswerText, Leg } from "../legs/leg.ts";
+import type { Leg } from "../legs/leg.ts";
 import { passedHeaders } from "../legs/passed-headers.ts";
 import type { PrefillTail, PrefillTask } from "../prefill/task.ts";
 import { DecodeRelay, type RelayObserver } from "../relay/decode-relay.ts";
 import type { EventEditor } from "../relay/held-event.ts";
 import { streamApis } from "../sse/api.ts";
 import type { Worker } from "../workers/worker.ts";
-import { type Answer, notAStream } from "./answer.ts";
+import type { Answer } from "./answer.ts";
 import type { Call } from "./call.ts";
 import { explainPrefill } from "./explain.ts";
 import type { Interruptible } from "./interruptible.ts";
@@ -78,10 +78,7 @@ export class DecodeSide implements RelayObserver {
     if (task === undefined || task.outcome?.ok === true) this.#limitFirstToken();
     const head = await this.#open();
     const type = head.headers.get("content-type") ?? "";
-    if (type.includes("json")) {
-      await this.#wholeText(head);
-      throw notAStream();
-    }
+    if (type.includes("json")) return await this.#answerWhole(head);
     const { timeouts, limits, lateFailure } = services.config;
     const relay = new DecodeRelay({
       leg: this.leg,
@@ -121,10 +118,16 @@ export class DecodeSide implements RelayObserver {
   }
 
   async #answerWhole(head: AnswerHead): Promise<Answer> {
-    const { call } = this.#o;
+    const { call, wait } = this.#o;
     const { api } = call.request;
-    const reading = this.#wholeText(head);
-    const text = typeof reading === "string" ? reading : await reading;
+    let text: string;
+    try {
+      const answer = this.leg.text(head, ANSWER_BYTES);
+      ({ text } = answer instanceof Promise ? await wait.wait(answer) : answer);
+    } finally {
+      this.#limitMet();
+    }
+    checkWholeAnswer(head, text, api);
     this.#answered = true;
     const { task } = this.#o;
     if (task?.outcome === null) await this.#settle(task);
@@ -134,25 +137,6 @@ export class DecodeSide implements RelayObserver {
     this.#o.owner.decodeEnded(undefined);
     this.#noteCommit();
     return { kind: "buffered", body, headers: passedHeaders(head.headers) };
-  }
-
-  /** The whole body, itself where it has come already. Throws or rejects with what is wrong with it. */
-  #wholeText(head: AnswerHead): string | Promise<string> {
-    const answer = this.leg.text(head, ANSWER_BYTES);
-    if (answer instanceof Promise) return this.#wholeTextToCome(head, answer);
-    this.#limitMet();
-    checkWholeAnswer(head, answer.text, this.#o.call.request.api);
-    return answer.text;
-  }
-
-  async #wholeTextToCome(head: AnswerHead, answer: Promise<AnswerText>): Promise<string> {
-    try {
-      const { text } = await this.#o.wait.wait(answer);
-      checkWholeAnswer(head, text, this.#o.call.request.api);
-      return text;
-    } finally {
-      this.#limitMet();
-    }
   }
 
   /** A finished answer waits for an unsettled tail, at most `settleMs` (input logprobs: as long as prefill takes). */
