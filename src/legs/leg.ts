@@ -3,16 +3,13 @@ import { asFailure, Failure, type FaultKind } from "../errors/failure.ts";
 import { Pieces } from "../json/pieces.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { Preamble } from "../sse/preamble.ts";
+import { complaintOf } from "./complaint.ts";
 import type { AnswerHead, BodyReader, Exchange, HeadListener } from "./exchange.ts";
 import { FetchExchange } from "./fetch-exchange.ts";
 import type { SharedHeaders } from "./shared-headers.ts";
 import { faultBeforeHeaders, type SendRequest, type Transport } from "./transport.ts";
 
 const latin1 = new TextDecoder("latin1");
-
-/** Of an error's body: what is waited for, in characters and milliseconds. What clients see of it is bounded elsewhere. */
-const ERROR_BODY_BYTES = 1_048_576;
-const ERROR_BODY_MS = 2_000;
 
 /** Why a leg was closed by us; its own later errors are echoes and nobody's news. */
 export type CloseReason = "client" | "other-leg" | "deadline" | "done" | "shutdown" | "unreachable";
@@ -198,35 +195,9 @@ export class Leg implements HeadListener, BodyReader {
     return { status, headers, text, truncated };
   }
 
-  /**
-   * What an engine says of its error, as much of it as comes: its status is known, and is neither kept back for a body that does not end
-   * nor doubted for one that is cut. What is left of it is read away. Never rejects.
-   */
+  /** What the engine says of its error (`complaintOf`). */
   complaint(): Promise<string> {
-    const decoder = new TextDecoder();
-    const preamble = new Preamble();
-    let text = "";
-    this.complaining = true;
-    return new Promise((resolve) => {
-      const tell = (): void => {
-        if (!this.complaining) return;
-        this.complaining = false;
-        stop();
-        resolve(text);
-        this.finish(ERROR_BODY_MS);
-      };
-      const stop = this.#options.clock.after(ERROR_BODY_MS, tell);
-      const reader: BodyReader = {
-        chunk: (bytes) => {
-          if (!this.complaining) return;
-          if (bytes !== undefined) text += preamble.strip(decoder.decode(bytes, { stream: true }));
-          if (bytes === undefined || text.length > ERROR_BODY_BYTES) tell();
-          else this.pull(reader);
-        },
-        cut: tell,
-      };
-      this.pull(reader);
-    });
+    return complaintOf(this, this.#options.clock);
   }
 
   /**
