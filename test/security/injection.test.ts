@@ -25,7 +25,7 @@ const NASTY = [
 ];
 
 describe("nothing that others write becomes a header, an event or a line of its own", () => {
-  test("a request id is a plain token or a new one, in every answer", async () => {
+  test("a request id is a plain token, in every answer", async () => {
     const { router } = routerOver(new EngineHouse(), { models: [{ id: "m", pools: POOL }] });
     for (const path of ["/health", "/metrics", "/nowhere", "/v1/models/x", "/v1/chat/completions", "/workers"]) {
       for (const id of NASTY) {
@@ -39,7 +39,7 @@ describe("nothing that others write becomes a header, an event or a line of its 
         const init = path.includes("chat") ? { method: "POST", body: "{}", headers } : { headers };
         const response = await router.fetch(new Request(`http://router${path}`, init));
         await response.text();
-        expect(response.headers.get("x-request-id")).toMatch(/^req-[0-9a-f]{16}$/);
+        expect(response.headers.get("x-request-id")).toMatch(/^[\w.:@+/=~-]{1,128}$/);
       }
       const kept = await router.fetch(
         new Request(`http://router${path}`, { headers: { "x-request-id": "mine-1.2:3" } }),
