@@ -94,7 +94,7 @@ export class Router {
 
   /** No further try takes the hand-off that decode refused: its blocks would stay until their lease ends, so another decode fetches them. */
   #releaseUnread(call: Call, { pool, tried }: Attempt, tries: Tries): void {
-    const handoff = tried.split?.unread;
+    const handoff = tried.split?.takeUnread();
     if (handoff === undefined) return;
     const now = this.#services.clock.now();
     const { handoffMs } = this.#services.config.timeouts;
@@ -146,8 +146,9 @@ export class Router {
         ? model.pools
         : places.order(model, visit, call.choice, clock.now(), tries.keepDecode === undefined ? failed : undefined);
     const pools = tries.given === undefined ? ordered : first(ordered, before?.pool);
-    for (const lastResort of [false, true]) {
-      tries.lastResort = lastResort;
+    for (const leniency of tries.given === undefined ? USUAL : LENIENCIES) {
+      tries.onlyUntried = leniency === "untried";
+      tries.lastResort = leniency === "last resort";
       for (const pool of pools) {
         const way = this.#attemptIn(pool, call, tries);
         if (!(way instanceof Failure)) {
@@ -213,7 +214,7 @@ export class Router {
     }
     beginLegs(call.record, reuse !== undefined);
     this.#note(call, pool, "disaggregated", prefill.worker, decode.worker);
-    const attempt = new SplitAttempt(this.#services, call, pool, prefill, decode, id);
+    const attempt = new SplitAttempt(this.#services, call, pool, prefill, decode, id, tries.avoidDecode);
     return {
       tried: { prefill: prefill.worker, decode: decode.worker, split: attempt },
       pool,
@@ -229,7 +230,7 @@ export class Router {
     role: WorkerRole,
     call: Call,
     avoid: ReadonlySet<Worker>,
-    { onlyOthers, lastResort }: Tries,
+    { onlyOthers, onlyUntried, lastResort }: Tries,
   ): Lease | undefined {
     const { clock, places, telemetry } = this.#services;
     const now = clock.now();
@@ -238,7 +239,9 @@ export class Router {
     const told = role === "decode" ? undefined : places.told(pool, call.choice, now);
     const lease =
       choose(pool, role, call.choice, { now, exclude: avoid, told, reused, lastResort }) ??
-      (avoid.size > 0 && !onlyOthers ? choose(pool, role, call.choice, { now, told, reused, lastResort }) : undefined);
+      (avoid.size > 0 && !onlyOthers && !onlyUntried
+        ? choose(pool, role, call.choice, { now, told, reused, lastResort })
+        : undefined);
     if (lease !== undefined) metrics.policyChoice(pool.policy(role).name, role, avoid.size > 0 ? "retry" : "first");
     return lease;
   }
@@ -260,6 +263,10 @@ export class Router {
 function first(pools: readonly Pool[], one: Pool | undefined): readonly Pool[] {
   return one === undefined || !pools.includes(one) ? pools : [one, ...pools.filter((pool) => pool !== one)];
 }
+
+/** In turn: a hand-off in hand first looks for a decode, or another way, that has not failed the request. */
+const LENIENCIES = ["untried", "usable", "last resort"];
+const USUAL = LENIENCIES.slice(1);
 
 /** Where the client's key confines its requests to some regions, that is part of the reason. */
 function noWorkers(leg: "prefill" | "decode", regions?: readonly string[]): Failure {

@@ -223,6 +223,8 @@ export class DecodeSide implements RelayObserver {
     this.#limitFrom = services.clock.now();
     const tooLong = (): void => {
       const { relay } = this;
+      // The status of one of the legs has come, and its words are bounded by themselves.
+      if (this.leg.complaining || this.prefillFails()) return;
       if (relay?.committed !== true) wait.interrupt(timeout(message));
       else if (relay.contentSeen) return;
       else if (relay.waits) relay.stop(timeout(message));

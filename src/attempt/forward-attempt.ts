@@ -71,6 +71,8 @@ export async function forwardTo(worker: Worker, request: Forwarded, services: Se
   const stopLimit =
     limitMs > 0
       ? clock.after(limitMs, () => {
+          // Its status has come, and its words are bounded by themselves.
+          if (leg.complaining) return;
           late = true;
           leg.close("deadline");
         })

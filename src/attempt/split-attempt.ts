@@ -11,6 +11,7 @@ import type { PrefillOutcome, PrefillTask } from "../prefill/task.ts";
 import { choose } from "../workers/choose.ts";
 import type { Lease } from "../workers/lease.ts";
 import type { Pool } from "../workers/pool.ts";
+import type { Worker } from "../workers/worker.ts";
 import type { Answer } from "./answer.ts";
 import { blame, isOpenDecodeFault, verdict } from "./blame.ts";
 import type { Call } from "./call.ts";
@@ -30,6 +31,7 @@ export class SplitAttempt implements DecodeOwner {
   readonly #prefill: Lease;
   readonly #decode: Lease;
   readonly #id: string;
+  readonly #refusedBy: ReadonlySet<Worker>;
   readonly #dialect: Dialect;
   readonly #wait = new Interruptible();
   #plan: SplitPlan | undefined;
@@ -47,7 +49,17 @@ export class SplitAttempt implements DecodeOwner {
   /** Decode answered 5xx before an answer: whose fault that was shows only in the retry (a dead prefill makes every decode answer 500). */
   decodeFaultOpen = false;
 
-  constructor(services: Services, call: Call, pool: Pool, prefill: Lease, decode: Lease, id: string) {
+  /** `refusedBy`: decode workers that this request has been tried on in vain. */
+  constructor(
+    services: Services,
+    call: Call,
+    pool: Pool,
+    prefill: Lease,
+    decode: Lease,
+    id: string,
+    refusedBy: ReadonlySet<Worker>,
+  ) {
+    this.#refusedBy = refusedBy;
     this.#services = services;
     this.#call = call;
     this.#pool = pool;
@@ -63,6 +75,13 @@ export class SplitAttempt implements DecodeOwner {
    */
   get unread(): Handoff | undefined {
     return !this.#dialect.concurrent && this.#decodeSide?.refused === true ? this.#handoff : undefined;
+  }
+
+  /** The same, to be released: once, whoever comes first. */
+  takeUnread(): Handoff | undefined {
+    const { unread } = this;
+    if (unread !== undefined) this.#handoff = undefined;
+    return unread;
   }
 
   /** Prefill is done with unless `given` holds what an earlier attempt got and could not deliver. Rejects with Failure or ClientGone. */
@@ -125,6 +144,8 @@ export class SplitAttempt implements DecodeOwner {
     if (prefillMs === 0) return;
     const from = clock.now();
     const stop = clock.after(Math.max(1, prefillMs - this.#call.prefillSpentMs), () => {
+      // The status of one of the legs has come, and its words are bounded by themselves.
+      if (this.prefillFails() || this.#decodeSide?.leg.complaining === true) return;
       const failure = new Failure("prefill_timeout", {
         status: 504,
         stage: "prefill",
@@ -299,6 +320,7 @@ export class SplitAttempt implements DecodeOwner {
         task: this.#task,
         handoff: this.#handoff,
         releaseLeg: (request) => this.#leg("decode", request),
+        takeUnread: () => this.takeUnread(),
         anotherDecode: () => this.#anotherDecode(),
       },
       why,
@@ -307,7 +329,8 @@ export class SplitAttempt implements DecodeOwner {
 
   #anotherDecode(): Lease | undefined {
     const now = this.#services.clock.now();
-    return choose(this.#pool, "decode", this.#call.choice, { now, exclude: new Set([this.#decode.worker]) });
+    const exclude = new Set(this.#refusedBy).add(this.#decode.worker);
+    return choose(this.#pool, "decode", this.#call.choice, { now, exclude });
   }
 
   // -- small things

@@ -38,6 +38,8 @@ export interface Standing {
   handoff: Handoff | undefined;
   /** A leg to the decode worker, not opened yet. */
   releaseLeg(request: LegRequest): Leg;
+  /** The hand-off that decode has refused, if nobody else has released it. */
+  takeUnread(): Handoff | undefined;
   /** A place on another decode worker, for a hand-off that this one has refused. */
   anotherDecode(): Lease | undefined;
 }
@@ -98,11 +100,12 @@ function leaveInTurn(standing: Standing): void {
 
 /** Decode is read until its first event, by which it has the blocks. One that turns out to refuse the connection has left them where they are. */
 function leaveDecode(standing: Standing, side: DecodeSide): void {
-  const { services, call, handoff } = standing;
+  const { services, call } = standing;
   side.leg.linger("client", RELEASE_MS, false);
   side.leg.onClosed(() => {
-    const other = side.refused && handoff !== undefined ? standing.anotherDecode() : undefined;
-    if (other !== undefined) releaseUnread(services, call, handoff!, other);
+    const unread = standing.takeUnread();
+    const other = unread === undefined ? undefined : standing.anotherDecode();
+    if (other !== undefined) releaseUnread(services, call, unread!, other);
   });
 }
 

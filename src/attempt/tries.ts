@@ -44,6 +44,8 @@ export class Tries {
   avoidDecode = NOBODY;
   /** Must the failed leg go to another worker? Then no other worker means no other try. */
   onlyOthers = false;
+  /** Nobody who has failed the request is good enough yet. */
+  onlyUntried = false;
   /** No worker is usable: those that are worth a try are tried. */
   lastResort = false;
   keepDecode: Worker | undefined;
@@ -62,7 +64,8 @@ export class Tries {
 
   /** Those who have failed this request; undefined where one of them is kept all the same: decode after a failed pull, prefill's hand-off. */
   get tried(): AlreadyTried | undefined {
-    if (this.last === undefined || this.keepDecode !== undefined || this.given !== undefined) return undefined;
+    if (this.last === undefined || this.keepDecode !== undefined) return undefined;
+    if (this.given !== undefined && !this.onlyUntried) return undefined;
     return { prefill: this.avoidPrefill, decode: this.avoidDecode, answered: this.onlyOthers };
   }
 

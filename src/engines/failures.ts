@@ -46,9 +46,13 @@ export function invalidHandoff(message: string): Failure {
   return new Failure("invalid_handoff", { status: 502, stage: "handoff", kind: "content", message });
 }
 
-/** 502: prefill's answer is longer than what is kept of one. A limit of ours, and no fault of the worker's: it is neither blamed nor is another one tried. */
+/** Prefill's answer is longer than what is kept of one. */
 export function tooLongToKeep(what: string): Failure {
-  const message = `${what} longer than the router keeps of prefill's answer (limits.tailBytes)`;
+  return nobodysFault(`${what} longer than the router keeps of prefill's answer (limits.tailBytes)`);
+}
+
+/** 502: nothing came of a hand-off, and it lies in the request: no worker is blamed, and no other one would do better. */
+export function nobodysFault(message: string): Failure {
   return new Failure("prefill_failed", { status: 502, stage: "router", message });
 }
 

@@ -4,7 +4,7 @@ import type { EngineOutput, PrefillOutput, RawJson } from "../prefill/output.ts"
 import type { Api } from "../sse/api.ts";
 import { endingOf, scanAnswer } from "./answer.ts";
 import type { Dialect, EngineAnswer, GenerationRequest, LegRequest, LegTarget, SplitPlan } from "./dialect.ts";
-import { contentFailure } from "./failures.ts";
+import { nobodysFault } from "./failures.ts";
 import { judgeVllmTail } from "./judge-vllm-tail.ts";
 import { vllmHandoffMembers } from "./terminal-answer.ts";
 import { terminalsWithout } from "./terminals.ts";
@@ -86,7 +86,7 @@ class MooncakePlan implements SplitPlan {
     const output = judgeVllmTail(this.#request, answer);
     if (output.error === undefined && stopped(api, answer.text)) {
       return {
-        error: contentFailure(answer, { message: "Prefill's one token ended the answer, and its blocks are gone" }),
+        error: nobodysFault("Prefill's one token ended the answer, and its blocks are gone"),
       };
     }
     return output;

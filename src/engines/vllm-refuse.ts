@@ -1,6 +1,6 @@
 import type { Failure } from "../errors/failure.ts";
-import { rawValue, readBoolean, readNumber, readString } from "../json/member.ts";
-import type { JsonObject } from "../json/scan.ts";
+import { findMember, rawValue, readNumber, readString } from "../json/member.ts";
+import { eachElement, type JsonObject } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 import { asksFor, asksPromptLogprobs, isGiven } from "./asks.ts";
 import type { GenerationRequest } from "./dialect.ts";
@@ -30,10 +30,6 @@ export function refuseVllm(request: GenerationRequest): Failure | undefined {
   return undefined;
 }
 
-const TOKEN_IDS = /^\[\s*(?:"?-?\d+"?\s*(?:,\s*"?-?\d+"?\s*)*)?\]$/;
-const STRINGS = /^\[\s*(?:"(?:[^"\\]|\\.)*"\s*(?:,\s*"(?:[^"\\]|\\.)*"\s*)*)?\]$/;
-const TEXT = /^"/;
-
 /**
  * Members that prefill's one-token leg drops or replaces (`vllmPrefillLeg`), as vLLM's own checks want them: decode would refuse the
  * others after prefill, which does not see them, has filled blocks that nobody then fetches.
@@ -45,24 +41,57 @@ function refuseHidden({ api, doc, stream }: GenerationRequest): Failure | undefi
     if (!Number.isInteger(limit)) return badRequest(param, `"${param}" must be an integer`);
     if (limit < 1) return badRequest(param, `"${param}" is ${limit}, expected at least 1`);
   }
-  if (isGiven(doc, "stream_options") && !stream && (api === "chat" || api === "completions"))
+  if (!stream && (api === "chat" || api === "completions") && isFilled(doc, "stream_options"))
     return badRequest("stream_options", '"stream_options" are only available with "stream": true');
-  if (api === "chat" && (readNumber(doc, "top_logprobs") ?? 0) !== 0 && readBoolean(doc, "logprobs") !== true)
-    return badRequest("top_logprobs", '"top_logprobs" are only available with "logprobs": true');
-  return (
-    refuseShape(doc, "stop_token_ids", "a list of integers", TOKEN_IDS) ??
-    refuseShape(doc, "stop", "a string or a list of strings", TEXT, STRINGS) ??
-    refuseShape(doc, "stop_sequences", "a list of strings", STRINGS)
-  );
+  return refuseLogprobs(api, doc) ?? refuseStops(doc);
 }
 
-function refuseShape(
-  doc: JsonObject,
-  param: string,
-  wanted: string,
-  ...shapes: readonly RegExp[]
-): Failure | undefined {
-  const raw = isGiven(doc, param) ? rawValue(doc, param) : undefined;
-  if (raw === undefined || shapes.some((shape) => shape.test(raw))) return undefined;
-  return badRequest(param, `"${param}" must be ${wanted}`);
+function refuseLogprobs(api: Api, doc: JsonObject): Failure | undefined {
+  const param = api === "chat" ? "top_logprobs" : "logprobs";
+  const count = readNumber(doc, param) ?? 0;
+  // All of the vocabulary is -1.
+  if (count < -1) return badRequest(param, `"${param}" is ${count}, expected at least -1`);
+  if (api === "chat" && count !== 0 && !asksFor(doc, "logprobs"))
+    return badRequest("top_logprobs", '"top_logprobs" are only available with "logprobs": true');
+  return undefined;
+}
+
+function refuseStops(doc: JsonObject): Failure | undefined {
+  if (isGiven(doc, "stop") && !isText(doc, "stop") && !isListOf(doc, "stop", isTextAt))
+    return badRequest("stop", '"stop" must be a string or a list of strings, and none of them empty');
+  if (isGiven(doc, "stop_sequences") && !isListOf(doc, "stop_sequences", isTextAt))
+    return badRequest("stop_sequences", '"stop_sequences" must be a list of strings, and none of them empty');
+  if (isGiven(doc, "stop_token_ids") && !isListOf(doc, "stop_token_ids", isTokenAt))
+    return badRequest("stop_token_ids", '"stop_token_ids" must be a list of integers');
+  return undefined;
+}
+
+/** Not `{}`, which is as good as nothing in vLLM's eyes. */
+function isFilled(doc: JsonObject, key: string): boolean {
+  return isGiven(doc, key) && !/^\{\s*\}$/.test(rawValue(doc, key)!.slice(0, 16));
+}
+
+function isText(doc: JsonObject, key: string): boolean {
+  return isTextAt(doc.text, findMember(doc, key)!.valueStart);
+}
+
+/** Looks at each element's beginning: a client may send millions of them. */
+function isListOf(doc: JsonObject, key: string, is: (text: string, at: number, end: number) => boolean): boolean {
+  const { text } = doc;
+  const { valueStart } = findMember(doc, key)!;
+  if (text[valueStart] !== "[") return false;
+  let all = true;
+  eachElement(text, valueStart, (at, end) => {
+    all = is(text, at, end);
+    return all;
+  });
+  return all;
+}
+
+function isTextAt(text: string, at: number): boolean {
+  return text[at] === '"' && text[at + 1] !== '"';
+}
+
+function isTokenAt(text: string, at: number, end: number): boolean {
+  return end - at <= 24 && /^"?-?\d+"?$/.test(text.slice(at, end));
 }

@@ -385,14 +385,18 @@ export class DecodeRelay implements BodyReader, SilenceListener {
 
   #flushHeld(): void {
     const held = this.#held.take();
-    this.#last = held.at(-1)?.bytes ?? this.#last;
+    for (const seen of held) this.#remember(seen);
     if (held.length === 1) this.#emit(held[0]!);
     else if (held.length > 1) this.#out.push(concat(held.map((seen) => this.#render(seen))));
   }
 
   #emit(seen: SeenEvent): void {
-    if (seen.parsed.data !== undefined) this.#last = seen.bytes;
+    this.#remember(seen);
     this.#out.push(this.#render(seen));
+  }
+
+  #remember({ bytes, parsed }: SeenEvent): void {
+    if (parsed.data !== undefined) this.#last = bytes;
   }
 
   #render(seen: SeenEvent): Uint8Array {

@@ -41,6 +41,21 @@ for (const engine of ["sglang", "vllm"]) {
   });
 }
 
+test("a limit that falls into the wait for an error's words does not take its status away", async () => {
+  const timeouts = { prefillMs: 1_000, firstTokenMs: 1_000, totalMs: 1_000 };
+  for (const leg of ["p1", "d1"]) {
+    for (const stream of [true, false]) {
+      const { at, ask, clock, blamed } = handRouter({ engine: "sglang" }, { timeouts, retries: { maxRetries: 0 } });
+      const { response } = ask({ stream });
+      await settled();
+      at(leg).head({ "content-length": "100", "content-type": "application/json" }, 400);
+      await clock.advance(3_000);
+      expect((await response).status).toBe(400);
+      expect([blamed("p1"), blamed("d1")]).toEqual([0, 0]);
+    }
+  }
+});
+
 test("a prefill worker that cannot be reached is blamed where only a bare connection tells", async () => {
   const { ask, clock, transport, blamed } = handRouter({ engine: "sglang" }, { retries: { maxRetries: 0 } });
   transport.connects = async (url) => !url.includes("p1");
@@ -595,6 +610,50 @@ describe("a hand-off is never left unread", () => {
     await lab.clock.advance(5_000);
     expect((await response).status).toBe(200);
     expect(lab.sent()).toEqual(["pa", "da1", "da2"]);
+  });
+
+  test("but where all of them refuse, the request goes another way: to another pool, or an aggregated worker", async () => {
+    const a = { name: "a", engine: "vllm", prefill: ["http://pa:1"], decode: ["http://da:1"] };
+    const b = { name: "b", engine: "vllm", prefill: ["http://pb:1"], decode: ["http://db:1"] };
+    for (const [pools, sent] of [
+      [
+        [a, b],
+        ["pa", "da", "pb", "db"],
+      ],
+      [[{ ...a, workers: ["http://w:1"] }], ["pa", "da", "w"]],
+      [[a], ["pa", "da", "da", "da"]],
+    ] as const) {
+      const lab = handRouter({}, { models: [{ id: "m", pools }], retries: { maxRetries: 2, backoffMs: 1 } });
+      lab.transport.onRequest = (request) => {
+        const host = new URL(request.url).hostname;
+        if (host.startsWith("p")) request.whole(nixlAnswer());
+        else if (host === "da") request.refuse();
+        else
+          request
+            .head()
+            .push(...ANSWER)
+            .end();
+      };
+      const { response } = lab.ask();
+      await lab.clock.advance(5_000);
+      expect((await response).status).toBe(pools.length === 1 && !("workers" in pools[0]) ? 502 : 200);
+      expect(lab.sent()).toEqual([...sent]);
+    }
+  });
+
+  test("and it is released once, whether decode's refusal or the client's leaving comes first", async () => {
+    for (let ticks = 0; ticks < 12; ticks++) {
+      const { at, ask, sent, clock } = handRouter({ engine: "vllm" }, { retries: { maxRetries: 0 } });
+      const { leave } = ask();
+      await settled();
+      at("p1").whole(nixlAnswer());
+      await settled();
+      at("d1").refuse();
+      for (let tick = 0; tick < ticks; tick++) await null;
+      leave();
+      await clock.advance(5_000);
+      expect([ticks, decodes(sent())]).toEqual([ticks, ["d1", "d2"]]);
+    }
   });
 });
 

@@ -197,11 +197,16 @@ describe("what vLLM's decode would refuse after prefill is refused before, so th
     ["chat", '{"stop_token_ids":[1,"x"]}', "stop_token_ids"],
     ["chat", '{"stop":[1]}', "stop"],
     ["chat", '{"stop":{}}', "stop"],
+    ["chat", '{"stop":""}', "stop"],
+    ["chat", '{"stop":["a",""]}', "stop"],
+    ["chat", '{"top_logprobs":-5,"logprobs":true}', "top_logprobs"],
+    ["completions", '{"logprobs":-5}', "logprobs"],
+    ["chat", `{"stop":[${'"abc",'.repeat(300_000)}1]}`, "stop"],
     ["messages", '{"stop_sequences":[1]}', "stop_sequences"],
     ["chat", '{"use_beam_search":1}', "use_beam_search"],
     ["chat", '{"use_beam_search":"true"}', "use_beam_search"],
     ["responses", '{"background":1}', "background"],
-  ])("%s %s", (api, body, param) => {
+  ])("%s %.60s", (api, body, param) => {
     for (const connector of ["nixl", "nixl-push", "mooncake"] as const) {
       const failure = dialectFor("vllm", connector).refuse(request(body, api));
       expect(failure).toMatchObject({ status: 400, stage: "router", param });
@@ -213,6 +218,9 @@ describe("what vLLM's decode would refuse after prefill is refused before, so th
     ["chat", '{"stream_options":null,"stop":null,"max_tokens":null}'],
     ["chat", '{"top_logprobs":2,"logprobs":true}'],
     ["chat", '{"top_logprobs":0}'],
+    ["chat", '{"top_logprobs":2,"logprobs":1}'],
+    ["chat", '{"stream_options":{}}'],
+    ["chat", `{"stop":["${"x".repeat(1_000_000)}"${',"abc"'.repeat(1_000_000)}]}`],
     ["chat", '{"max_tokens":"16"}'],
     ["chat", '{"max_tokens":1e2}'],
     ["chat", '{"stop_token_ids":[ 1 , 2 ]}'],
@@ -222,7 +230,7 @@ describe("what vLLM's decode would refuse after prefill is refused before, so th
     ["messages", '{"stop_sequences":["x"]}'],
     ["chat", '{"use_beam_search":false}'],
     ["responses", '{"background":false}'],
-  ])("%s %s passes", (api, body) => {
+  ])("%s %.60s passes", (api, body) => {
     expect(vllm.refuse(request(body, api))).toBeUndefined();
   });
 });

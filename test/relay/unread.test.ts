@@ -48,6 +48,17 @@ describe("events that pass without being read", () => {
     }
   });
 
+  test("responses: a comment behind the held events has no number", async () => {
+    const created = typed("response.created", { sequence_number: 0, response: { instructions: "x".repeat(70_000) } });
+    const { engine, drain } = await relayed({ api: "responses", alone: true });
+    engine.push(`${created}: ping\n\n`);
+    const all = drain();
+    await settled();
+    engine.cut();
+    const frame = (await all).split("data: ").at(-1)!;
+    expect(JSON.parse(frame)).toMatchObject({ type: "error", sequence_number: 1 });
+  });
+
   test("the prompt's logprobs stand in every event of /generate, and the first waits for them", async () => {
     const body = '{"text":"a","return_logprob":true,"logprob_start_len":0,"stream":true}';
     const { engine, drain, task, commit } = await relayed({
