@@ -139,7 +139,16 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const keys = new KeyRing(secrets.clientKeys, secrets.adminKey);
   const { resolveHost } = options;
   const shared = store && { store, wallNow: Date.now, random: Math.random, secret: () => keys.adminKey, sketch };
-  const control = new FleetControl({ services, admission, keys, router, secrets, resolveHost, shared });
+  const control = new FleetControl({
+    services,
+    admission,
+    keys,
+    router,
+    secrets,
+    resolveHost,
+    shared,
+    tendsSteadily: () => !made.tendsWithRequests,
+  });
   if (config.store !== undefined && store === undefined) {
     telemetry.log.event("warn", "store", { reached: false, reason: "this runtime has no client for it" });
   }
@@ -163,8 +172,8 @@ export function createRouter(options: RouterOptions): PrefillRouter {
   const app = createApp(deps);
   const made: PrefillRouter = {
     fetch(request, env, context) {
-      // A balancer that asks for /ready keeps an idle router informed.
-      if (made.tendsWithRequests && request.method === "GET") {
+      // A balancer that asks for /ready keeps an idle router informed, and so does an operator who asks whether a worker is drained.
+      if (made.tendsWithRequests) {
         const execution = executionOf({ executionCtx: context });
         tendWith(execution === undefined ? ownBackground : { run: (task) => execution.waitUntil(task) });
       }

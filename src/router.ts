@@ -181,7 +181,7 @@ export class Router {
     const role = choice.path === "aggregated" ? "aggregated" : "decode";
     const lease = this.#reserve(pool, role, call, tries.avoidDecode, tries);
     if (lease === undefined) return noWorkers("decode", call.visit?.allowedRegions);
-    beginLegs(call.record, false);
+    if (!call.isPart) beginLegs(call.record, false);
     this.#note(call, pool, choice.path, undefined, lease.worker);
     const choices =
       countPrompts(call.request.api, call.request.doc).count * countSamples(call.request.api, call.request.doc);
@@ -212,7 +212,8 @@ export class Router {
       decode.release();
       return noWorkers("prefill", call.visit?.allowedRegions);
     }
-    beginLegs(call.record, reuse !== undefined);
+    // A part shares its record with others, whose legs are under way.
+    if (!call.isPart) beginLegs(call.record, reuse !== undefined);
     this.#note(call, pool, "disaggregated", prefill.worker, decode.worker);
     const attempt = new SplitAttempt(this.#services, call, pool, prefill, decode, id, tries.avoidDecode);
     return {

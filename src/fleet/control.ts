@@ -7,7 +7,7 @@ import { entryOf, type Mark } from "../shared/marks.ts";
 import { SharedState, type SharedStateOptions } from "../shared/shared-state.ts";
 import type { Pool } from "../workers/pool.ts";
 import { Prober } from "../workers/prober.ts";
-import { hashText, type Worker } from "../workers/worker.ts";
+import type { Worker } from "../workers/worker.ts";
 import { type Ask, askOver } from "./ask.ts";
 import { DnsWorkers, namedWorkers, type ResolveHost } from "./dns-workers.ts";
 import { EngineFacts } from "./engine-facts.ts";
@@ -19,6 +19,8 @@ import { type WorkerInfo, type WorkerList, workerInfo, workerList } from "./work
 
 export interface FleetControlOptions extends ReloadTargets {
   secrets: Secrets;
+  /** `tend` is called on a timer, and not with requests alone. */
+  tendsSteadily(): boolean;
   /** Looks up the names of `dns+` workers; absent = the runtime cannot, and such workers are refused. */
   resolveHost?: ResolveHost | undefined;
   /** What routers share; absent = this one is alone. */
@@ -31,12 +33,12 @@ export interface FleetControlOptions extends ReloadTargets {
  */
 export class FleetControl {
   readonly prober: Prober;
-  readonly #targets: ReloadTargets;
+  readonly #targets: ReloadTargets & Pick<FleetControlOptions, "tendsSteadily">;
   readonly #ask: Ask;
   readonly #facts: EngineFacts;
   readonly #dns: DnsWorkers | undefined;
   readonly #shared: SharedState | undefined;
-  readonly #secret: SharedStateOptions["secret"] | undefined;
+  readonly #random: (() => number) | undefined;
 
   /** Throws a `ConfigError` for names to look up where nobody can. */
   constructor(options: FleetControlOptions) {
@@ -76,7 +78,7 @@ export class FleetControl {
             onLookup: (host, ok, reason) =>
               log.event(ok ? "info" : "warn", "dns_lookup", { host, ok, reason: reason || undefined }),
           });
-    this.#secret = options.shared?.secret;
+    this.#random = options.shared?.random;
     this.#shared =
       options.shared === undefined
         ? undefined
@@ -139,7 +141,7 @@ export class FleetControl {
     const body = readJoinBody(text);
     // Before the first request to the engine: whatever it echoes must not show the key.
     if (body.apiKey !== undefined) telemetry.learn({ models: [], secrets: [body.apiKey] });
-    const worker = await join(fleet, body, this.#ask, this.#nameSeed());
+    const worker = await join(fleet, body, this.#ask, this.#random);
     // A key is nothing for a store: the others would be sent away by the engine, so they are not told of the worker.
     if (body.apiKey === undefined)
       this.#shared?.mark(worker, { what: "join", role: worker.role, settings: entryOf(worker) });
@@ -159,13 +161,23 @@ export class FleetControl {
    * Gives a worker nothing new. It is drained when its `load` is 0; where routers share, when all others have said besides that they have
    * nothing in hand there.
    */
-  drain(name: string): { worker: WorkerInfo; drained: boolean } {
+  drain(name: string): { worker: WorkerInfo; drained: boolean; inFlight: number } {
     const worker = this.#find(name);
     const { draining } = worker;
     this.#drain(worker);
     this.#shared?.drain(worker, draining);
-    const drained = worker.load.requests === 0 && (this.#shared === undefined || this.#shared.drained(worker));
-    return { worker: this.#info(worker), drained };
+    const inFlight = this.#inHandAt(worker);
+    return { worker: this.#info(worker), drained: inFlight === 0 && this.#drainedElsewhere(worker), inFlight };
+  }
+
+  /** Where routers share only while requests come (Workers), one that streams may not have heard of the order: nobody knows. */
+  #drainedElsewhere(worker: Worker): boolean {
+    return this.#shared === undefined || (this.#targets.tendsSteadily() && this.#shared.drained(worker));
+  }
+
+  #inHandAt({ model, pool, url }: Worker): number {
+    const known = this.#targets.services.fleet.model(model)?.pools.find(({ name }) => name === pool);
+    return known?.inHandAt(url) ?? 0;
   }
 
   /** Lets go of what routers share. */
@@ -219,14 +231,9 @@ export class FleetControl {
       return;
     }
     const taken = fleet.worker(name) !== undefined && isGenerated(name);
-    const free = taken ? freeName(fleet, role, settings.url, this.#nameSeed()) : name;
+    const free = taken ? freeName(fleet, role, this.#random) : name;
     const joined = fleet.add({ model: pool.model, pool: pool.name, role, worker: { ...settings, name: free } });
     telemetry.log.event("info", "worker_joined", { worker: joined.name, origin: joined.origin });
-  }
-
-  /** The admin key makes it: whose marks are obeyed has the same. */
-  #nameSeed(): number | undefined {
-    return this.#secret && hashText(this.#secret() ?? "");
   }
 
   #followNames(config: RouterConfig, secrets: Secrets): void {

@@ -139,7 +139,9 @@ export class EngineFacts {
     if (answered) {
       known.retryMs = FIRST_RETRY_MS;
       // Somebody is going to mend it, on either side, and perhaps so quickly that no probe sees the engine down.
-      if (known.problems.length > 0 && known.askAt === Infinity) known.askAt = clock.now() + LONGEST_RETRY_MS;
+      // Not all of a thousand at once.
+      const ms = LONGEST_RETRY_MS + (worker.hash % LONGEST_RETRY_MS);
+      if (known.problems.length > 0 && known.askAt === Infinity) known.askAt = clock.now() + ms;
       return;
     }
     if (known.askAt === Infinity) known.askAt = clock.now() + known.retryMs;

@@ -11,15 +11,15 @@ import type { ServerInfo } from "./server-info.ts";
 /**
  * Lets a worker in at run time. What the request leaves open is looked up: the only model and pool there are, else what the engine
  * tells of itself (model, and SGLang's role). Throws a Failure: 400 naming the member, 404 for a model that is not here, 409 for a name
- * or an address that is taken. `nameSeed`: where routers share, see `freeName`.
+ * or an address that is taken. `random`: where routers share, see `freeName`.
  */
-export async function join(fleet: Fleet, body: JoinBody, ask: Ask, nameSeed?: number): Promise<Worker> {
+export async function join(fleet: Fleet, body: JoinBody, ask: Ask, random?: () => number): Promise<Worker> {
   const asked = new Asked(body, ask);
   const model = await modelFor(fleet, body, asked);
   const pool = poolFor(model, body);
   const role = body.role ?? (await roleFor(pool, asked));
   checkRole(pool, role, body);
-  const name = body.worker.name ?? freeName(fleet, role, body.worker.url, nameSeed);
+  const name = body.worker.name ?? freeName(fleet, role, random);
   try {
     return fleet.add({ model: model.id, pool: pool.name, role, worker: { ...body.worker, name } }, body.apiKey);
   } catch (error) {

@@ -58,8 +58,8 @@ export class WorkerRoutes {
   readonly drain = (c: Context): Promise<Response> =>
     this.#admin(c, async () => {
       if (c.req.method !== "POST") return this.#wrongMethod(c, "POST");
-      const { worker, drained } = this.#deps.control.drain(c.req.param("name") ?? "");
-      return json(c, 200, { draining: true, drained, in_flight: worker.load, worker });
+      const { worker, drained, inFlight } = this.#deps.control.drain(c.req.param("name") ?? "");
+      return json(c, 200, { draining: true, drained, in_flight: inFlight, worker });
     });
 
   async #admin(c: Context, act: () => Promise<Response>): Promise<Response> {

@@ -51,6 +51,11 @@ export function divideMarks(marks: readonly Mark[]): MarkRecords {
   return { texts: records.map((texts) => `[${texts.join(",")}]`), told, untold };
 }
 
+/** Hosts have no default, even where one is called like that of `UNSET`. */
+function isTold(key: string, value: unknown): boolean {
+  return key === "url" || key === "bootstrapHost" || value !== UNSET[key];
+}
+
 function isDrain({ what }: Mark): boolean {
   return what === "drain";
 }
@@ -62,6 +67,6 @@ function brief(mark: Mark): unknown {
   const settings: Record<string, unknown> = bootstrapHost === urlHost(told.url) ? told : { ...told, bootstrapHost };
   return {
     ...mark,
-    settings: Object.fromEntries(Object.entries(settings).filter(([key, value]) => value !== UNSET[key])),
+    settings: Object.fromEntries(Object.entries(settings).filter(([key, value]) => isTold(key, value))),
   };
 }

@@ -57,7 +57,7 @@ export class Marks {
   take(mark: Mark): boolean {
     this.#clock = Math.max(this.#clock, mark.at);
     const known = this.#latest.get(markKey(mark));
-    if (known !== undefined && known.at >= mark.at) return false;
+    if (known !== undefined && (known.at > mark.at || (known.at === mark.at && !overrules(mark, known)))) return false;
     this.#latest.set(markKey(mark), mark);
     return true;
   }
@@ -103,6 +103,13 @@ export class Marks {
     return [...this.#latest.values()].sort((a, b) => b.at - a.at);
   }
 }
+
+/** Of the same millisecond: all routers must agree, and who takes a worker out means it. */
+function overrules(mark: Mark, known: Mark): boolean {
+  return FIRMNESS.indexOf(mark.what) > FIRMNESS.indexOf(known.what);
+}
+
+const FIRMNESS: readonly Mark["what"][] = ["join", "drain", "leave"];
 
 /** What a mark is about. Routers of an earlier version say no address. */
 export function markKey({ worker, url }: Mark): string {

@@ -162,12 +162,21 @@ export class Topic {
   /** Workers about which there is something to say: others take the rest for idle and well. */
   loads(now: number): LoadReport["workers"] {
     const loads: LoadReport["workers"] = new Map();
+    const here = new Set<string>();
     for (const worker of this.pool.members()) {
+      here.add(worker.url);
       const broken = worker.breaker.state(now) === "open" || !worker.health.healthy(now);
-      const { requests, tokens } = worker.load;
+      const requests = this.pool.inHandAt(worker.url);
       if (requests > 0 || broken) {
-        loads.set(worker.name, [requests, Math.round(tokens), broken ? 1 : 0, hashText(worker.url, this.#seed)]);
+        const address = hashText(worker.url, this.#seed);
+        loads.set(worker.name, [requests, Math.round(worker.load.tokens), broken ? 1 : 0, address]);
       }
+    }
+    for (const { url } of this.pool.retired()) {
+      if (here.has(url)) continue;
+      const address = hashText(url, this.#seed);
+      // Its name may be another one's by now.
+      loads.set(`left-${address.toString(16)}`, [this.pool.inHandAt(url), 0, 0, address]);
     }
     return loads;
   }
@@ -202,7 +211,7 @@ export class Topic {
     const members = new Members(this.pool, this.#seed);
     for (const { report, at } of this.#heard.values()) {
       if (now - at >= STALE_MS) continue;
-      for (const [name, told] of report.workers) if (told[0] > 0 && members.meant(name, told) === worker) return false;
+      for (const [name, told] of report.workers) if (told[0] > 0 && members.at(name, told) === worker) return false;
     }
     return true;
   }
@@ -257,6 +266,11 @@ class Members {
       this.#byName.set(worker.name, worker);
       this.#byAddress.set(hashText(worker.url, seed), worker);
     }
+  }
+
+  /** By its address alone, where that is told. */
+  at(name: string, [, , , address]: WorkerReport): Worker | undefined {
+    return address === undefined ? this.#byName.get(name) : this.#byAddress.get(address);
   }
 
   /** By its address. One that is configured may have another one for each router; then its name says who it is. */

@@ -110,7 +110,7 @@ export class Metrics {
   }
 
   #prefillDone(record: RequestRecord, modelIndex: number): void {
-    if (record.prefillDoneAt === 0 || record.prefillObserved) return;
+    if (record.prefillDoneAt === 0 || record.prefillSentAt === 0 || record.prefillObserved) return;
     record.prefillObserved = true;
     this.#histograms.prefill.observe(modelIndex, (record.prefillDoneAt - record.prefillSentAt) / 1000);
   }

@@ -170,7 +170,9 @@ export class Fleet {
     this.#workers.delete(name);
     this.#joined.delete(worker);
     for (const pool of this.allPools()) {
-      if (pool.set(worker.role).remove(worker)) pool.policy(worker.role).forget?.(worker);
+      if (!pool.set(worker.role).remove(worker)) continue;
+      pool.policy(worker.role).forget?.(worker);
+      pool.retire(worker);
     }
     return true;
   }
@@ -256,6 +258,7 @@ export class Fleet {
           this.#joined.delete(worker);
         } else if (configured.has(worker.url) || !this.#joined.has(worker)) {
           set.remove(worker);
+          pool.retire(worker);
           pool.policy(role).forget?.(worker);
           continue;
         }

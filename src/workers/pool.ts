@@ -27,6 +27,7 @@ export class Pool {
     aggregated: new WorkerSet(),
   };
   #policies: Record<WorkerRole, Policy>;
+  #retired: Worker[] = [];
 
   constructor(
     name: string,
@@ -56,6 +57,25 @@ export class Pool {
   /** The aggregated ones: no split. */
   get workers(): readonly Worker[] {
     return this.#sets.aggregated.members;
+  }
+
+  /** A worker is out. What it has in hand runs on, and counts at its address for as long as it does. */
+  retire(worker: Worker): void {
+    this.#retired = this.#retired.filter(isBusy);
+    if (isBusy(worker)) this.#retired.push(worker);
+  }
+
+  /** Workers that are out and still have requests in hand. */
+  retired(): readonly Worker[] {
+    return this.#retired.filter(isBusy);
+  }
+
+  /** Requests in hand at an address, of whichever worker: another name or role makes another worker of one engine. */
+  inHandAt(url: string): number {
+    let requests = 0;
+    for (const worker of [...this.members(), ...this.#retired])
+      if (worker.url === url) requests += worker.load.requests;
+    return requests;
   }
 
   /** Those of all roles. */
@@ -109,4 +129,8 @@ export class Pool {
       if (this.#policies[role].name !== policies[role].name) this.#policies[role] = policies[role];
     }
   }
+}
+
+function isBusy({ load }: Worker): boolean {
+  return load.requests > 0;
 }

@@ -76,3 +76,19 @@ describe("the way", () => {
     expect(way((await response).headers)).toEqual(["prefill-only", expect.any(String), null]);
   });
 });
+
+test("a part that goes another way does not take the times of the others' legs", async () => {
+  const lab = handRouter({ engine: "vllm" }, { disaggregation: { minPromptTokens: 100 } });
+  lab.clock.time = 7 * 86_400_000;
+  const body = JSON.stringify({ model: "m", prompt: ["word ".repeat(200), "hi"], max_tokens: 4 });
+  const { response } = lab.ask({}, { path: "/v1/completions", body });
+  await settled();
+  await lab.clock.advance(300);
+  lab.at("p1").whole(nixlAnswer());
+  await settled();
+  for (const request of lab.transport.requests)
+    if (request.url.includes("//d")) request.json({ choices: [{ index: 0, text: "a", finish_reason: "stop" }] });
+  expect((await response).status).toBe(200);
+  const sum = /prefill_router_prefill_seconds_sum\{[^}]*\} (\S+)/.exec(lab.router.telemetry.metrics.render())?.[1];
+  expect(Number(sum)).toBeWithin(0.2, 1);
+});

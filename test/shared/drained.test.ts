@@ -122,3 +122,10 @@ test("who is asked about a drain that another router was given answers alike", a
   lease.release();
   expect(await secondsUntil(world, all, () => there.control.drain(NAME).drained)).toBeLessThan(4);
 });
+
+test("where routers exchange with requests alone nobody knows: drained stays false", async () => {
+  const { world, here, all, drained } = pair();
+  here.tendsWithRequests = true;
+  expect(drained()).toBeFalse();
+  expect(await secondsUntil(world, all, drained)).toBe(Number.POSITIVE_INFINITY);
+});

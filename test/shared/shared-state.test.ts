@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import type { WorkerEntry } from "../../src/config/worker.ts";
 import type { PrefillRouter } from "../../src/create-router.ts";
 import { readReport, writeReport } from "../../src/shared/load-report.ts";
+import { divideMarks } from "../../src/shared/mark-records.ts";
 import { type Mark, Marks, readMarks } from "../../src/shared/marks.ts";
 import { MemoryStore } from "../../src/shared/memory-store.ts";
 import { seal, unseal } from "../../src/shared/seal.ts";
@@ -160,6 +162,21 @@ describe("what routers tell each other", () => {
     expect(refused.map((line) => JSON.parse(line))).toMatchObject([
       { level: "warn", worker: "mine", reason: 'A worker with the name "mine" is there already' },
     ]);
+  });
+
+  test("a worker at an address without a port, and marks of one millisecond, are the same to all", () => {
+    const settings = { url: "http://host", name: "h", weight: 1, bootstrapHost: "host" } as WorkerEntry;
+    const join: Mark = { worker: "h", url: "http://host", at: 1, what: "join", role: "decode", settings };
+    const [text] = divideMarks([join]).texts;
+    expect(readMarks(text!)![0]!.settings!.url).toBe("http://host");
+    for (const order of [
+      ["drain", "leave"],
+      ["leave", "drain"],
+    ] as const) {
+      const marks = new Marks();
+      for (const what of order) marks.take({ worker: "h", url: "http://host", at: 7, what });
+      expect(marks.about("http://host", 8)!.what).toBe("leave");
+    }
   });
 
   test("a worker that a reload brings back has left no longer, for who begins later; elsewhere it stays out until its own reload", async () => {

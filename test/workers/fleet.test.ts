@@ -193,6 +193,22 @@ describe("Fleet at run time", () => {
     expect(fleet.model("m")!.pools[0]!.decode.map(({ name }) => name)).toEqual(["d1", "d2"]);
   });
 
+  test("what runs at an address counts there, by whichever name or role it was sent, until it has ended", () => {
+    const fleet = makeFleet();
+    const pool = fleet.model("m")!.pools[0]!;
+    const d1 = fleet.worker("d1")!;
+    const leases = [acquire(d1, 1, 0), acquire(d1, 1, 0)];
+    const next = fleetConfig();
+    next.models[0]!.pools[0]!.decode = [workerConfig("other", { url: d1.url })];
+    fleet.reload(next, new Map());
+    leases.push(acquire(fleet.worker("other")!, 1, 0));
+    expect(pool.inHandAt(d1.url)).toBe(3);
+    fleet.remove("other");
+    expect([pool.inHandAt(d1.url), pool.retired().length]).toEqual([3, 2]);
+    for (const lease of leases) lease.release();
+    expect([pool.inHandAt(d1.url), pool.retired().length]).toEqual([0, 0]);
+  });
+
   test("a drained address stays drained when a reload calls it otherwise, as happens to those that are named by their places", () => {
     const fleet = makeFleet();
     fleet.drain("d2");
