@@ -67,15 +67,8 @@ const onPath = bunOnPath();
 const bun = installedBun() ?? (onPath !== undefined && isRecent(onPath) ? onPath : undefined);
 if (process.versions.bun !== undefined) await import(entry);
 else if (bun !== undefined) handOver(bun);
-else if (entry !== source || process.features.typescript) {
-  // The one function in use that Node 20 does not have.
-  Promise.withResolvers ??= function withResolvers() {
-    const made = {};
-    made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
-    return made;
-  };
-  await import(entry);
-} else {
+else if (entry !== source || process.features.typescript) await import(entry);
+else {
   const found = onPath === undefined ? "none is installed" : `the one on PATH (${onPath}) is older`;
   console.error(
     `prefill-router: wanted Bun ${OLDEST_BUN.join(".")} or newer, but ${found}; install it with "npm install bun", or see https://bun.com`,

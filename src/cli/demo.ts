@@ -1,4 +1,5 @@
 import { parseConfig, resolveSecrets } from "../config/load.ts";
+import { deferred } from "../runtime/deferred.ts";
 import type { RouterServer } from "../runtime/server.ts";
 import { type SimulatorServer, serveSimulator } from "../runtime/simulator-tcp.ts";
 import { createSimulatedEngine } from "../simulator/engine.ts";
@@ -29,7 +30,7 @@ const NEIGHBOURS = 10;
  * Resolves with exit code 0 after the signal, everything closed; 1 when no port can be had at all.
  */
 export async function runDemo({ args, env, output }: CommandContext & { args: DemoArguments }): Promise<number> {
-  const left = Promise.withResolvers<void>();
+  const left = deferred<void>();
   process.once("SIGINT", left.resolve).once("SIGTERM", left.resolve);
   const engines: SimulatorServer[] = [];
   try {

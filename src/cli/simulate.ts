@@ -1,3 +1,4 @@
+import { deferred } from "../runtime/deferred.ts";
 import { dialOverTcp } from "../runtime/simulator-dial.ts";
 import { type SimulatorServer, serveHandler, serveSimulator } from "../runtime/simulator-tcp.ts";
 import { createSimulatedEngine } from "../simulator/engine.ts";
@@ -70,7 +71,7 @@ async function serve(flags: SimulateFlags): Promise<number> {
   }
   process.stdout.write(`listening on ${server.url}\n`);
 
-  const stopped = Promise.withResolvers<void>();
+  const stopped = deferred<void>();
   engine.onDeath(function superviseEngine(): void {
     process.stderr.write("engine died of a malformed hand-off; starting again\n");
     setTimeout(startAgain, restartMs);

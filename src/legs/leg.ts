@@ -335,13 +335,9 @@ export class Leg implements HeadListener, BodyReader {
       return;
     }
     const { clock, background } = this.#options;
-    const over = Promise.withResolvers<void>();
     const stop = clock.after(ms, () => this.close(reason));
-    this.onClosed(() => {
-      stop();
-      over.resolve();
-    });
-    background?.run(over.promise);
+    this.onClosed(stop);
+    background?.run(new Promise<void>((resolve) => this.onClosed(resolve)));
     const readOn = (): void => {
       if (this.#pending !== undefined || this.#aside === undefined) return;
       this.#aside.hasRead = true;

@@ -1,4 +1,5 @@
 import type { Clock } from "../runtime/clock.ts";
+import { type Deferred, deferred } from "../runtime/deferred.ts";
 import type { SidePeer } from "./remote-side-channel.ts";
 import { orLeft } from "./time.ts";
 
@@ -6,8 +7,8 @@ import { orLeft } from "./time.ts";
 interface Room {
   prefill: Side | undefined;
   decode: Side | undefined;
-  decodeHere: PromiseWithResolvers<Side>;
-  transferred: PromiseWithResolvers<MeetOutcome>;
+  decodeHere: Deferred<Side>;
+  transferred: Deferred<MeetOutcome>;
 }
 
 interface Side {
@@ -153,8 +154,8 @@ export class SideChannel implements SidePeer {
       pair = {
         prefill: undefined,
         decode: undefined,
-        decodeHere: Promise.withResolvers<Side>(),
-        transferred: Promise.withResolvers<MeetOutcome>(),
+        decodeHere: deferred<Side>(),
+        transferred: deferred<MeetOutcome>(),
       };
       this.#rooms.set(name, pair);
     }

@@ -1,6 +1,7 @@
 import type { LimitsConfig } from "../config/schema.ts";
 import { Failure } from "../errors/failure.ts";
 import type { Clock } from "../runtime/clock.ts";
+import { deferred } from "../runtime/deferred.ts";
 
 /** A place among the requests in progress, held until the request's stream has ended. */
 export interface Permit {
@@ -79,7 +80,7 @@ export class Admission {
   }
 
   #wait(priority: number): Waiting {
-    const { promise, resolve, reject } = Promise.withResolvers<Permit>();
+    const { promise, resolve, reject } = deferred<Permit>();
     const since = this.#clock.now();
     const waiter: Waiter = {
       priority,

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { prefilled, words } from "./answers.ts";
+import { silentScript } from "../../src/simulator/script.ts";
+import { handedOff, prefilled, words } from "./answers.ts";
 import { Engines } from "./engines.ts";
 import { ROOT, spawnRouter } from "./process.ts";
 import { makeStage } from "./run.ts";
@@ -68,6 +69,39 @@ describe("the package", () => {
     const out = await run([join(BIN, "node"), "--input-type=module", "-e", script], home);
     expect(out.trim().split("\n")).toEqual(names.map((name) => `${name} true`));
   });
+
+  test("as a library it needs nothing that Node 20 does not have: requests queue, clients leave", async () => {
+    const engines = await new Engines().start();
+    const queued = engines.scenario({ "vl-p": handedOff(), "vl-d": words("queued") });
+    const left = engines.scenario({ "vl-p": handedOff(), "vl-d": silentScript("hang") });
+    const script = `
+      // What came with Node 22.
+      delete Promise.withResolvers; delete Promise.try; delete Array.fromAsync; delete globalThis.Iterator;
+      for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"])
+        delete Set.prototype[name];
+      const iterator = Object.getPrototypeOf(Object.getPrototypeOf([].values()));
+      for (const name of Object.getOwnPropertyNames(iterator)) if (name !== "constructor") delete iterator[name];
+      const { createRouter } = await import("prefill-router");
+      const pool = { engine: "vllm", prefill: ["${engines.url("vl-p")}"], decode: ["${engines.url("vl-d")}"] };
+      const limits = { concurrency: 1, queue: 2 };
+      const router = createRouter({ config: { models: [{ id: "m", pools: [pool] }], limits } });
+      const ask = (content, signal) => {
+        const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content }] });
+        const headers = { "content-type": "application/json" };
+        return router.fetch(new Request("http://x/v1/chat/completions", { method: "POST", headers, body, signal }));
+      };
+      const leaves = ask("${left}", AbortSignal.timeout(300));
+      const waits = ask("${queued}");
+      console.log((await leaves).status, (await (await waits).text()).includes("queued"));
+      await router.shutdown(5_000);
+      process.exit(0);`;
+    try {
+      const out = await run([join(BIN, "node"), "--input-type=module", "-e", script], home);
+      expect(out.trim()).toBe("499 true");
+    } finally {
+      await engines.stop();
+    }
+  }, 30_000);
 
   test("each runtime gets its own entry under the one name", async () => {
     const script = 'console.log(import.meta.resolve("prefill-router").split("/").pop())';
