@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { DONE, delta, handedOff, prefilled, role, stream, words } from "./answers.ts";
@@ -138,15 +138,34 @@ describe("examples", () => {
     const tasks: Promise<unknown>[] = [];
     const key = Symbol.for("@vercel/request-context");
     Object.assign(globalThis, { [key]: { get: () => ({ waitUntil: (task: Promise<unknown>) => tasks.push(task) }) } });
-    const path = "../../examples/vercel/router.mjs";
-    const { POST } = (await import(path)) as { POST(request: Request): Promise<Response> };
+    const path = "../../examples/vercel/api/index.mjs";
+    const { POST, GET } = (await import(path)) as Record<string, (request: Request) => Promise<Response>>;
     const tag = engines.scenario({ "sg-p": prefilled(600), "sg-d": words("from ", "vercel") });
-    const response = await POST(chatRequest(tag, "http://fn/v1/chat/completions"));
+    const response = await POST!(chatRequest(tag, "http://fn/v1/chat/completions"));
     expect(textOf(eventsOf(await response.text()))).toBe("from vercel");
     expect(tasks.length).toBeGreaterThanOrEqual(2);
     await Promise.all(tasks);
     expect(engines.seen(tag, "sg-p")[0]!.endedAt).toBeGreaterThan(0);
     Object.assign(globalThis, { [key]: undefined });
+    // Under the folder that Vercel keeps functions in, too.
+    const again = engines.scenario({ "sg-p": prefilled(), "sg-d": words("below ", "api") });
+    const below = await POST!(chatRequest(again, "http://fn/api/v1/chat/completions?path=x"));
+    expect(textOf(eventsOf(await below.text()))).toBe("below api");
+    for (const [where, status] of [
+      ["/api/health", 200],
+      ["/api", 200],
+      ["/health", 200],
+      ["/apiary/health", 404],
+      ["/api/api/health", 404],
+    ] as const) {
+      expect([where, (await GET!(new Request(`http://fn${where}`))).status]).toEqual([where, status]);
+    }
+  });
+
+  test("vercel: its project sends every path to the function", () => {
+    const project = JSON.parse(readFileSync(join(EXAMPLES, "vercel", "vercel.json"), "utf8"));
+    expect(project.rewrites).toEqual([{ source: "/(.*)", destination: "/api" }]);
+    for (const file of Object.keys(project.functions)) expect(existsSync(join(EXAMPLES, "vercel", file))).toBe(true);
   });
 
   test("engines that hand over in turn work in an embedded router too", async () => {
