@@ -6,7 +6,7 @@ const pool = { engine: "sglang", prefill: [{ url: PREFILL }], decode: [{ url: DE
 const router = createRouter({ config: { models: [{ id: "sg", pools: [pool] }] }, sink: console.log });
 
 // Bun drops connections that are silent for ten seconds unless it is told not to.
-const server = Bun.serve({ port: Number(PORT), idleTimeout: 0, fetch: router.fetch });
+const server = Bun.serve({ hostname: "127.0.0.1", port: Number(PORT), idleTimeout: 0, fetch: router.fetch });
 console.log(`listening on http://127.0.0.1:${server.port}`);
 
 process.once("SIGTERM", async function drain() {

@@ -1,4 +1,5 @@
-// The router as `deno serve` wants it: `deno serve --allow-net --allow-env --port 8000 examples/deno/server.ts`, with PREFILL and DECODE.
+// The router as `deno serve` wants it, with PREFILL and DECODE (without `--host` it listens on all interfaces):
+// `deno serve --allow-net --allow-env --host 127.0.0.1 --port 8000 examples/deno/server.ts`
 // `deno serve` knows no drain: `deno task serve` and `serveDeno` do.
 import { createRouter } from "prefill-router/deno";
 

@@ -60,16 +60,29 @@ async function connectsTo(url: string, ms: number): Promise<boolean> {
   });
 }
 
-const SLASH = 0x2f;
-
 export type BunServer = RouterServer;
 
-/** A router with Bun's ways of doing things. Throws a `ConfigError` that names the field. */
+const SLASH = 0x2f;
+
+/** A router with Bun's ways of doing things, whoever serves it. Throws a `ConfigError` that names the field. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  return createPortableRouter({ transport: bunTransport, resolveHost, openStore: openRedisStore, ...options });
+  const router = createPortableRouter({ transport: bunTransport, resolveHost, openStore: openRedisStore, ...options });
+  const { fetch } = router;
+  return Object.assign(router, {
+    fetch: (request: Request, env?: unknown, context?: unknown) =>
+      fetch(request.url.charCodeAt(0) === SLASH ? withHost(request) : request, env, context),
+  });
 }
 
 export { createRouter as createBunRouter };
+
+/**
+ * Balancers check health over HTTP/1.0 without a `Host` (HAProxy's default). Bun then gives a url that is only a path, in which whoever
+ * looks for the path finds another one.
+ */
+function withHost(request: Request): Request {
+  return new Request(`http://localhost${request.url}`, request);
+}
 
 /** Throws when the address cannot be listened on. */
 export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOptions = {}): BunServer {
@@ -83,7 +96,7 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
     // The limit is ours (413 as JSON); Bun's would be a bare text.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    fetch: (request) => router.fetch(request.url.charCodeAt(0) === SLASH ? withHost(request) : request),
+    fetch: (request) => router.fetch(request),
   });
   const stopTending = tendByTimer(router);
   const stopCollecting = collectAfterCrowds(router.active);
@@ -98,14 +111,6 @@ export function serveBun(router: PrefillRouter, { reusePort = false }: ServeOpti
       await server.stop(true);
     },
   };
-}
-
-/**
- * Balancers check health over HTTP/1.0 without a `Host` (HAProxy's default). Bun then gives a url that is only a path, in which whoever
- * looks for the path finds another one.
- */
-function withHost(request: Request): Request {
-  return new Request(`http://localhost${request.url}`, request);
 }
 
 export const bunHost: RouterHost = {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { rawRequest } from "../security/raw.ts";
 import { DONE, delta, handedOff, prefilled, role, stream, words } from "./answers.ts";
 import { sleep } from "./client.ts";
 import { Engines } from "./engines.ts";
@@ -49,10 +50,19 @@ describe("examples", () => {
     }
   });
 
-  test("bun: serves, drains on SIGTERM", async () => {
+  test("bun: serves on loopback alone, balancers of HTTP/1.0 too, drains on SIGTERM", async () => {
     const env = { PREFILL: engines.url("sg-p"), DECODE: engines.url("sg-d"), PORT: "0" };
     const server = await spawnRouter("bun", ["examples/bun/server.ts"], env);
     try {
+      const elsewhere = fetch(`http://127.0.0.2:${server.port}/health`).then(({ status }) => status);
+      expect(await elsewhere.catch(() => "nobody")).toBe("nobody");
+      for (const [path, status] of [
+        ["/health", 200],
+        ["/none?x=//a/health", 404],
+      ] as const) {
+        const { text } = await rawRequest(server.port, `GET ${path} HTTP/1.0\r\n\r\n`);
+        expect([path, text.slice(9, 12)]).toEqual([path, String(status)]);
+      }
       const { ask } = makeStage("bun", engines, server.port, server.port);
       const sent = [role(), delta("one"), 300, delta(" two"), delta("", "stop"), DONE];
       const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": stream(sent) });
@@ -65,11 +75,14 @@ describe("examples", () => {
     }
   });
 
-  test("deno: deno serve takes the default export", async () => {
+  test("deno: deno serve takes the default export, on loopback alone by the command it names", async () => {
     const env = { PREFILL: engines.url("sg-p"), DECODE: engines.url("sg-d") };
-    const args = ["serve", "--no-prompt", "--allow-net", "--allow-env", "--host", "127.0.0.1", "--port", "0"];
-    const server = await spawnRouter("deno", [...args, "examples/deno/server.ts"], env);
+    const said = /`deno (serve .+ examples\S+)`/.exec(readFileSync(join(EXAMPLES, "deno", "server.ts"), "utf8"))![1]!;
+    const args = said.replace("serve ", "serve --no-prompt ").replace("--port 8000", "--port 0").split(" ");
+    const server = await spawnRouter("deno", args, env);
     try {
+      const elsewhere = fetch(`http://127.0.0.2:${server.port}/health`).then(({ status }) => status);
+      expect(await elsewhere.catch(() => "nobody")).toBe("nobody");
       const { ask } = makeStage("deno", engines, server.port, server.port);
       const { answer } = ask("sg", { "sg-p": prefilled(), "sg-d": words("from ", "deno") });
       await answer.done();
