@@ -1,5 +1,8 @@
 import { createRouter as createPortableRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
+import { Failure } from "../errors/failure.ts";
 import type { Transport } from "../legs/transport.ts";
+import { errorResponse } from "../routes/error-response.ts";
+import { requestId } from "../routes/request-id.ts";
 import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, opensWithin, type RouterHost, type RouterServer, socketAddress, tendByTimer } from "./server.ts";
@@ -82,9 +85,30 @@ function oneChunk(body: string | Uint8Array<ArrayBuffer>): ReadableStream<Uint8A
   });
 }
 
-/** A router with Deno's ways of doing things. Throws a `ConfigError` that names the field. */
+/** A router with Deno's ways of doing things, whoever serves it. Throws a `ConfigError` that names the field. */
 export function createRouter(options: RouterOptions): PrefillRouter {
-  return createPortableRouter({ transport: denoTransport, resolveHost, openStore: openRedisStore, ...options });
+  const router = createPortableRouter({ transport: denoTransport, resolveHost, openStore: openRedisStore, ...options });
+  const { fetch } = router;
+  return Object.assign(router, {
+    fetch: (request: Request, env?: unknown, context?: unknown) =>
+      NO_AUTHORITY.test(request.headers.get("host") ?? "") ? refuseHost(request, router) : fetch(request, env, context),
+  });
+}
+
+/**
+ * What no host and port have in them. Deno writes the url from the `Host` header as it came: `Host: x/metrics?` would choose the route, past
+ * whatever a proxy in front allows.
+ */
+const NO_AUTHORITY = /[\s/?#\\@]/;
+
+/** RFC 9112 section 3.2: an invalid `Host` is answered with 400. */
+function refuseHost({ headers }: Request, { telemetry }: PrefillRouter): Response {
+  const message = "The Host header is no host";
+  telemetry.metrics.rejected("invalid_request");
+  return errorResponse(new Failure("invalid_request", { status: 400, stage: "router", message }), {
+    requestId: requestId(headers),
+    mask: telemetry.mask,
+  });
 }
 
 export const serveDeno: RouterHost["serve"] = async function serveDeno(router, { reusePort = false } = {}) {

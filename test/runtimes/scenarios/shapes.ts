@@ -39,6 +39,30 @@ export const shapes: Scenario[] = [
     "unsupported_media_type",
   ),
   refuses("a compressed body", { body: "{}", headers: { "content-encoding": "gzip" } }, 415, "unsupported_media_type"),
+  ...["x/metrics?", "x/metrics#", "x\\metrics?", "u@x/metrics?", "x /metrics?", "x, y/metrics?"].map(
+    (host): Scenario => ({
+      name: `a Host that chooses another route (${host}) does not`,
+      // It refuses these itself: a 500, before any Worker hears of them.
+      except: ["workerd"],
+      async run({ plain }) {
+        const answer = await new Exchange(plain, { method: "GET", path: "/nothing", headers: { host } }).done();
+        expect([400, 404]).toContain(answer.status);
+        const posted = await new Exchange(plain, {
+          path: "/nothing",
+          headers: { host: host.replace("metrics", "generate") },
+        }).done();
+        expect([400, 404]).toContain(posted.status);
+      },
+    }),
+  ),
+  ...["x", "x:8000", "[::1]:8000", "xn--bcher-kva.example"].map(
+    (host): Scenario => ({
+      name: `a Host that is one (${host}) is served`,
+      async run({ get }) {
+        expect((await get("/health", undefined, { host })).status).toBe(200);
+      },
+    }),
+  ),
   refuses("an encoded path that tries to climb", { path: "/v1/..%2f..%2fworkers", body: "{}" }, 404, "not_found"),
   {
     name: "a body over the limit is 413, with a length and without",
