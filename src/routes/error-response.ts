@@ -19,6 +19,8 @@ export function errorResponse(failure: Failure, shape: ErrorShape): Response {
     "x-request-id": shape.requestId,
     "x-router-error-code": failure.code,
   };
+  // RFC 9110 section 15.5.2; proxies and some clients take a 401 without it for a broken one.
+  if (failure.status === 401) headers["www-authenticate"] = "Bearer";
   // An engine that repeats what it was told may do so here too.
   for (const [name, value] of failure.headers) headers[name] = shape.mask(value);
   if (failure.retryAfterSeconds !== undefined)

@@ -85,6 +85,32 @@ describe("CORS", () => {
     }
   });
 
+  test("a page may read the headers of answers and refusals: which way, which limit, when again", async () => {
+    const house = new EngineHouse();
+    const answered = Response.json({ choices: [{ message: { content: "hi" }, finish_reason: "stop" }] });
+    house.engines.set("http://p:1", () => answered.clone()).set("http://d:1", () => answered.clone());
+    const pool = { engine: "sglang", prefill: [{ url: "http://p:1", bootstrapPort: 1 }], decode: ["http://d:1"] };
+    const clientKeys = [{ name: "k", keyEnv: "K", requestsPerMinute: 1, tokensPerMinute: 1_000 }];
+    const config = { models: [{ id: "m", pools: [pool] }], cors: { origins: [APP] }, auth: { clientKeys } };
+    const { router } = routerOver(house, config, { env: { K: "key" } });
+    const seen = new Set<string>();
+    for (const status of [200, 429]) {
+      const headers = { origin: APP, "content-type": "application/json", authorization: "Bearer key" };
+      const body = '{"model":"m","messages":[{"role":"user","content":"x"}]}';
+      const response = await router.fetch(
+        new Request("http://router/v1/chat/completions", { method: "POST", headers, body }),
+      );
+      expect(response.status).toBe(status);
+      const exposed = response.headers.get("access-control-expose-headers")!.split(/, ?/);
+      for (const name of response.headers.keys()) {
+        if (!/^x-|^retry-after$/.test(name)) continue;
+        seen.add(name);
+        expect(exposed).toContain(name);
+      }
+    }
+    expect([...seen]).toEqual(expect.arrayContaining(["retry-after", "x-ratelimit-reset-tokens", "x-router-prefill"]));
+  });
+
   test("a wildcard is a wildcard, never the caller's origin", async () => {
     const response = await ask(routerFor(["*"]), "POST", "/v1/chat/completions", EVIL);
     expect(response.headers.get("access-control-allow-origin")).toBe("*");

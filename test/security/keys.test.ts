@@ -61,8 +61,9 @@ describe("client keys", () => {
         { authorization: `Basic ${KEYS.A}` },
         { "api-key": KEYS.A },
       ]) {
-        const { status, json } = await ask(path, headers as Record<string, string>, body);
+        const { status, json, headers: challenge } = await ask(path, headers as Record<string, string>, body);
         expect({ path, status, code: (json.error ?? json).code }).toEqual({ path, status: 401, code: "unauthorized" });
+        expect(challenge.get("www-authenticate")).toBe("Bearer");
       }
     }
     expect((await ask("/v1/models", {})).status).toBe(401);
@@ -148,7 +149,8 @@ describe("client keys", () => {
 
   test("and the admin's are apart: neither opens the other's doors", async () => {
     const { ask } = keyed();
-    expect((await ask("/workers", {})).status).toBe(401);
+    const refused = await ask("/workers", {});
+    expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
     expect((await ask("/workers", bearer(KEYS.A))).status).toBe(403);
     expect((await ask("/workers", bearer(KEYS.ADMIN))).status).toBe(200);
     expect((await ask("/v1/models", bearer(KEYS.ADMIN))).status).toBe(401);
