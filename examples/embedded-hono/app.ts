@@ -1,4 +1,5 @@
-// The router's routes in an app of one's own, beside others: `app.route` shares the app's middleware, `app.mount` keeps them apart.
+// The router under a path of an app of one's own, beside other routes. By `app.mount`, and not `app.route`, which takes over the routes but
+// neither our 404 and 405 as JSON nor our errors. Middleware of the app's own goes before both.
 import { Hono } from "hono";
 import { createRouter } from "prefill-router";
 
@@ -8,7 +9,6 @@ export function appWith(prefill: string, decode: string): Hono {
 
   const app = new Hono();
   app.get("/", (c) => c.text("somebody's own page"));
-  app.route("/llm", router.app);
-  app.mount("/mounted", router.fetch);
+  app.mount("/llm", router.fetch);
   return app;
 }

@@ -92,15 +92,29 @@ describe("examples", () => {
     }
   });
 
-  test("embedded: by app.route, by app.mount, beside a page of the app's own", async () => {
+  test("the container's health check asks at the port that PORT names", async () => {
+    const line = /^HEALTHCHECK .* CMD (\[.+\])$/m.exec(readFileSync(join(ROOT, "Dockerfile"), "utf8"))![1]!;
+    const [, ...args] = JSON.parse(line) as string[];
+    const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+    const codeAt = (port: number) =>
+      Bun.spawn([process.execPath, ...args], { env: { ...process.env, PORT: String(port) }, stderr: "ignore" }).exited;
+    expect([await codeAt(server.port!), await codeAt(9)]).toEqual([0, 1]);
+    await server.stop(true);
+  });
+
+  test("embedded: by app.mount, beside a page of the app's own, with the router's own 404 and 405", async () => {
     const { appWith } = await import("../../examples/embedded-hono/app.ts");
     const app = appWith(engines.url("sg-p"), engines.url("sg-d"));
     expect(await (await app.request("/")).text()).toBe("somebody's own page");
-    for (const base of ["/llm", "/mounted"]) {
-      expect([base, (await app.request(`${base}/health`)).status]).toEqual([base, 200]);
-      const tag = engines.scenario({ "sg-p": prefilled(), "sg-d": words("hi") });
-      const response = await app.fetch(chatRequest(tag, `http://app${base}/v1/chat/completions`));
-      expect([base, response.status, textOf(eventsOf(await response.text()))]).toEqual([base, 200, "hi"]);
+    expect((await app.request("/llm/health")).status).toBe(200);
+    const tag = engines.scenario({ "sg-p": prefilled(), "sg-d": words("hi") });
+    const response = await app.fetch(chatRequest(tag, "http://app/llm/v1/chat/completions"));
+    expect([response.status, textOf(eventsOf(await response.text()))]).toEqual([200, "hi"]);
+    for (const [path, code] of [
+      ["/llm/v1/nothing", "not_found"],
+      ["/llm/v1/chat/completions", "method_not_allowed"],
+    ]) {
+      expect([path, (await app.request(path!)).headers.get("x-router-error-code")]).toEqual([path, code]);
     }
   });
 
