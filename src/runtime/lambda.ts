@@ -1,6 +1,13 @@
-import { type LambdaContext, type LambdaEvent, streamHandle } from "hono/aws-lambda";
+import { Readable, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream as NodeReadableStream } from "node:stream/web";
+import type { LambdaContext, LambdaEvent } from "hono/aws-lambda";
 import { createRouter, type PrefillRouter, type RouterOptions } from "../create-router.ts";
+import { Failure } from "../errors/failure.ts";
+import { errorResponse } from "../routes/error-response.ts";
+import { requestId } from "../routes/request-id.ts";
 import { PromiseSet } from "./background.ts";
+import { requestOf } from "./lambda-event.ts";
 import { atMost } from "./server.ts";
 
 export * from "../index.ts";
@@ -10,6 +17,9 @@ export type LambdaHandler = (event: LambdaEvent, responseStream: unknown, contex
 
 interface LambdaRuntime {
   streamifyResponse(handler: LambdaHandler): LambdaHandler;
+  HttpResponseStream: {
+    from(responseStream: unknown, head: { statusCode: number; headers: Record<string, string> }): Writable;
+  };
 }
 
 declare const awslambda: LambdaRuntime;
@@ -26,14 +36,44 @@ export function createLambdaHandler(options: RouterOptions): LambdaHandler & { r
   // One environment serves one request at a time, so this is the request's own set.
   const drains = new PromiseSet();
   const router = createRouter({ sink: console.log, ...options, background: drains });
-  const respond = streamHandle(router.app) as unknown as LambdaHandler;
   // Here, and not among the drains: a worker that hangs would keep the environment for nothing.
   router.tendsWithRequests = false;
   const handler = awslambda.streamifyResponse(async function handle(event, responseStream, context) {
     const tending = router.control.tend();
-    await respond(event, responseStream, context);
+    const request = await requestOf(event, context);
+    await send(request === undefined ? noRequest(router) : await router.fetch(request), responseStream);
     await drains.idle();
     await atMost(Promise.all([tending, router.telemetry.flush()]), AFTERWARDS_MS);
   });
   return Object.assign(handler, { router });
 }
+
+/**
+ * Resolves when the answer is written, or its client is gone: then its body is closed at once, also while nothing comes of it, and with it
+ * both legs.
+ */
+async function send({ status, headers, body }: Response, responseStream: unknown): Promise<void> {
+  const out = awslambda.HttpResponseStream.from(responseStream, {
+    statusCode: status,
+    headers: Object.fromEntries(headers),
+  });
+  if (body === null) {
+    // The head goes with the first write.
+    out.write("");
+    out.end();
+    return;
+  }
+  await pipeline(Readable.fromWeb(body as unknown as NodeReadableStream), out).catch(clientHasLeft);
+}
+
+function noRequest({ telemetry }: PrefillRouter): Response {
+  const message = "The event holds no HTTP request";
+  telemetry.metrics.rejected("invalid_request");
+  return errorResponse(new Failure("invalid_request", { status: 400, stage: "router", message }), {
+    requestId: requestId(new Headers()),
+    mask: telemetry.mask,
+  });
+}
+
+/** The router's own line of the request says so. */
+function clientHasLeft(): void {}

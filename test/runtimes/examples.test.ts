@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { rawRequest } from "../security/raw.ts";
 import { DONE, delta, handedOff, prefilled, role, stream, words } from "./answers.ts";
-import { sleep } from "./client.ts";
+import { eventually, sleep } from "./client.ts";
 import { Engines } from "./engines.ts";
 import { ROOT, spawnRouter } from "./process.ts";
 import { makeStage } from "./run.ts";
@@ -33,6 +33,18 @@ describe("examples", () => {
   function chatRequest(tag: string, url: string): Request {
     const body = JSON.stringify({ model: "sg", stream: true, messages: [{ role: "user", content: tag }] });
     return new Request(url, { method: "POST", headers: { "content-type": "application/json" }, body });
+  }
+
+  function lambdaEvent(body: string) {
+    return {
+      version: "2.0",
+      rawPath: "/v1/chat/completions",
+      rawQueryString: "",
+      headers: { "content-type": "application/json", host: "fn", "content-length": String(body.length) },
+      body,
+      isBase64Encoded: false,
+      requestContext: { domainName: "fn", http: { method: "POST", path: "/v1/chat/completions" } },
+    };
   }
 
   function eventsOf(text: string): string[] {
@@ -145,20 +157,47 @@ describe("examples", () => {
       text += bytes;
       endedAt = performance.now();
     });
-    const event = {
-      version: "2.0",
-      rawPath: "/v1/chat/completions",
-      rawQueryString: "",
-      headers: { "content-type": "application/json", host: "fn", "content-length": String(body.length) },
-      body,
-      isBase64Encoded: false,
-      requestContext: { domainName: "fn", http: { method: "POST", path: "/v1/chat/completions" } },
-    };
-    await handler(event, out, {});
+    await handler(lambdaEvent(body), out, {});
     const returnedAt = performance.now();
     expect([meta[0]?.statusCode, textOf(eventsOf(text))]).toEqual([200, "from lambda"]);
     expect(engines.seen(tag, "sg-p")[0]!.endedAt).toBeGreaterThan(0);
     expect(returnedAt - endedAt).toBeGreaterThan(200);
+
+    // A header that no request can have, and an answer without a body.
+    const complaint = spyOn(console, "error").mockImplementation(() => {});
+    for (const [headers, status] of [
+      [{ "no name": "x" }, 400],
+      [{ host: "fn" }, 200],
+    ] as const) {
+      meta.length = 0;
+      const requestContext = { domainName: "fn", http: { method: "HEAD", path: "/health" } };
+      const odd = { ...lambdaEvent(""), headers, rawPath: "/health", requestContext };
+      await handler(odd, new PassThrough().resume(), {});
+      expect(meta[0]?.statusCode).toBe(status);
+    }
+    complaint.mockRestore();
+  });
+
+  test("lambda: a response stream that breaks closes decode, in mid-answer and in silence, and gives its place back", async () => {
+    const { createLambdaHandler } = await import("../../src/runtime/lambda.ts");
+    const pool = { engine: "sglang", prefill: [{ url: engines.url("sg-p") }], decode: [{ url: engines.url("sg-d") }] };
+    const handler = createLambdaHandler({ config: { models: [{ id: "sg", pools: [pool] }] } });
+    const flowing = Array.from({ length: 200 }, () => [50, delta("x".repeat(2_000))]).flat();
+    for (const said of [[50, delta("x"), 9_000], flowing]) {
+      const tag = engines.scenario({ "sg-p": prefilled(), "sg-d": stream([role(), ...said], "hang") });
+      const body = JSON.stringify({ model: "sg", stream: true, messages: [{ role: "user", content: tag }] });
+      const out = new PassThrough();
+      let came = 0;
+      out.on("data", (bytes: Buffer) => {
+        came += bytes.length;
+      });
+      const handled = handler(lambdaEvent(body) as never, out, {} as never);
+      await eventually("an answer has begun", () => came > 0);
+      out.destroy();
+      await eventually("decode is closed", () => engines.seen(tag, "sg-d")[0]!.leftAt > 0, 2_500);
+      await handled;
+      expect(handler.router.active()).toBe(0);
+    }
   });
 
   test("vercel: the drain is in the platform's waitUntil", async () => {
