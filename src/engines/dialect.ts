@@ -34,6 +34,8 @@ export interface LegTarget {
   bootstrapHost: string;
   bootstrapPort: number;
   dpSize: number;
+  /** The bootstrap port is a guess that the engine may still put right: nobody has said one, and it has not been asked yet. */
+  guessed?: boolean | undefined;
   /** nixl-push */
   engineId?: string | undefined;
   kvHost?: string | undefined;
@@ -79,7 +81,7 @@ export interface Dialect {
   concurrent: boolean;
   /** APIs this engine can split. */
   splits: ReadonlySet<Api>;
-  /** Whether a leg cannot be planned before the worker's engine has told something of itself. Absent: never. */
+  /** Whether a leg should not be planned before the worker's engine has been asked something of itself. Absent: never. */
   needsIntroduction?(prefill: LegTarget): boolean;
   /** A Failure (400) when the request asks for what a split cannot give; else undefined. */
   refuse(request: GenerationRequest): Failure | undefined;

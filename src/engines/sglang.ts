@@ -36,10 +36,16 @@ export const sglang: Dialect = {
   engine: "sglang",
   concurrent: true,
   splits,
+  needsIntroduction,
   refuse,
   plan: planSglang,
   ...terminalsWithout(noHandoffMembers),
 };
+
+/** A room at the wrong port is a request that fails: after a cold start it is asked first, where nobody has configured one. */
+function needsIntroduction({ guessed }: LegTarget): boolean {
+  return guessed === true;
+}
 
 function planSglang(request: GenerationRequest, prefill: LegTarget): SplitPlan {
   return new SglangPlan(request, prefill);

@@ -7,6 +7,8 @@ import { readServerInfo, SERVER_INFO_PATHS, type ServerInfo } from "./server-inf
 
 /** Two answers, each as long as one may take, and some more. */
 const LOST_MS = 12_000;
+/** What has a default is worth no longer wait, and only one. */
+const GUESS_MS = 1_000;
 /** Engines that do not answer are asked again after so long, and twice as long each time, up to the second. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
@@ -33,7 +35,8 @@ export interface EngineFactsOptions {
 /**
  * What engines tell about themselves: SGLang's server info (bootstrap port, ranks, role, model) and Mooncake's engine ids. Asked in the
  * background when a worker is new and when it has come back from being down, since it may have come back as another. A request waits
- * for it only where no leg can be sent without (`introduce`). What the configuration says is never overruled: a difference is reported.
+ * for it only where a leg would else go without (`introduce`): for Mooncake's ids, and the first time for SGLang's port where none is
+ * configured. What the configuration says is never overruled: a difference is reported.
  */
 export class EngineFacts {
   readonly #options: EngineFactsOptions;
@@ -60,16 +63,23 @@ export class EngineFacts {
   }
 
   /**
-   * What no leg to this worker can do without, asked for now: a request is waiting. All that wait share one question, and an engine that
-   * has just failed to answer is not asked by each of them. Resolves with the answer or without.
+   * What a leg to this worker should not do without, asked for now: a request is waiting. All that wait share one question, and an engine
+   * that has just failed to answer is not asked by each of them. Resolves with the answer or without.
    */
   introduce(worker: Worker): Promise<void> {
     const known = this.#known.get(worker) ?? this.#meet(worker);
-    if (this.#isAsking(known)) return this.#inTime(known.asking!);
     const { clock, fleet } = this.#options;
     const question = questionFor(worker, fleet);
-    const tooSoon = known.askAt !== Infinity && clock.now() < known.askAt;
-    return question === undefined || tooSoon ? NOTHING : this.#inTime(this.#start(worker, question, known));
+    if (question === undefined) return NOTHING;
+    let asking = this.#isAsking(known) ? known.asking : undefined;
+    if (asking === undefined) {
+      const tooSoon = known.askAt !== Infinity && clock.now() < known.askAt;
+      if (tooSoon) return NOTHING;
+      asking = this.#start(worker, question, known);
+    }
+    return question === "mooncake"
+      ? this.#inTime(asking, LOST_MS)
+      : this.#inTime(asking, GUESS_MS).then(() => settleFor(worker));
   }
 
   /**
@@ -123,8 +133,8 @@ export class EngineFacts {
   }
 
   /** A request waits for an answer no longer than one may take; the question may ride on another request. */
-  #inTime(asking: Promise<void>): Promise<void> {
-    return within(asking, LOST_MS, this.#options.clock);
+  #inTime(asking: Promise<void>, ms: number): Promise<void> {
+    return within(asking, ms, this.#options.clock);
   }
 
   async #ask(worker: Worker, question: Question, known: Known, isLatest: () => boolean): Promise<void> {
@@ -144,6 +154,7 @@ export class EngineFacts {
       if (known.problems.length > 0 && known.askAt === Infinity) known.askAt = clock.now() + ms;
       return;
     }
+    settleFor(worker);
     if (known.askAt === Infinity) known.askAt = clock.now() + known.retryMs;
     known.retryMs = Math.min(known.retryMs * 2, LONGEST_RETRY_MS);
   }
@@ -209,6 +220,11 @@ function contradictions(worker: Worker, info: ServerInfo): string[] {
     if (dpSize !== undefined) differ("the data-parallel size", dpSize, info.dpSize);
   }
   return found;
+}
+
+/** The engine has had its time to tell: until it does, requests go by the guess. */
+function settleFor(worker: Worker): void {
+  if (worker.target.guessed === true) worker.learn({});
 }
 
 const NOTHING = Promise.resolve();

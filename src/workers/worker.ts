@@ -16,7 +16,7 @@ export interface WorkerLoad {
 export type WorkerOrigin = "config" | "api" | "dns";
 
 /** A target as configured: what an engine tells about itself may be left open. */
-export type ConfiguredTarget = Omit<LegTarget, "bootstrapPort" | "dpSize"> & {
+export type ConfiguredTarget = Omit<LegTarget, "bootstrapPort" | "dpSize" | "guessed"> & {
   bootstrapPort: number | undefined;
   dpSize: number | undefined;
 };
@@ -102,7 +102,8 @@ export class Worker {
   #draining = false;
   #healthy = true;
   #configured: ConfiguredTarget;
-  #told: Told = {};
+  /** Undefined until its engine has been asked, in vain or not. */
+  #told: Told | undefined;
   #turn = 0;
 
   constructor(options: WorkerOptions) {
@@ -225,7 +226,7 @@ export class Worker {
 
   /** A request goes to it: the next rank has its turn (the router names the rank; the engine cannot balance what it is told). */
   turn(): void {
-    const ranks = this.#told.mooncake;
+    const ranks = this.#told?.mooncake;
     if (ranks === undefined || ranks.length < 2) return;
     this.#turn = (this.#turn + 1) % ranks.length;
     this.target = { ...this.target, mooncake: ranks[this.#turn] };
@@ -241,13 +242,14 @@ function ahead(at: number, now: number): number {
   return at > now ? at : Infinity;
 }
 
-function merged(configured: ConfiguredTarget, told: Told): LegTarget {
+function merged(configured: ConfiguredTarget, told: Told | undefined): LegTarget {
   return {
     ...configured,
-    bootstrapPort: configured.bootstrapPort ?? told.bootstrapPort ?? BOOTSTRAP_PORT,
-    dpSize: configured.dpSize ?? told.dpSize ?? DP_SIZE,
+    bootstrapPort: configured.bootstrapPort ?? told?.bootstrapPort ?? BOOTSTRAP_PORT,
+    guessed: configured.bootstrapPort === undefined && told === undefined,
+    dpSize: configured.dpSize ?? told?.dpSize ?? DP_SIZE,
     // Knowledge, not configuration: new settings leave it as it is.
-    mooncake: configured.mooncake ?? told.mooncake?.[0],
+    mooncake: configured.mooncake ?? told?.mooncake?.[0],
   };
 }
 

@@ -69,6 +69,8 @@ export function handRouter(
   const workers = router.services.fleet
     .models()
     .flatMap((model) => model.pools.flatMap((p) => [...p.prefill, ...p.decode, ...p.workers]));
+  // So would questions: these engines have been asked, in vain.
+  for (const asked of workers) asked.learn({});
   return { router, clock, transport, sent, at, worker, blamed, load, counter, ask };
 
   function sent(): string[] {

@@ -509,7 +509,12 @@ describe("log: prompts are never in it unless asked for, keys and queries never"
     const worker = (name: string) => ({ name, url: `http://${name}:1`, apiKeyEnv: "WORKER" });
     const router = createRouter({
       config: {
-        models: [{ id: "m", pools: [{ ...POOL, prefill: [worker("p1")], decode: [worker("d1")] }] }],
+        models: [
+          {
+            id: "m",
+            pools: [{ ...POOL, prefill: [{ ...worker("p1"), bootstrapPort: 8998 }], decode: [worker("d1")] }],
+          },
+        ],
         auth: { clientKeys: [{ name: "team", keyEnv: "TEAM" }] },
         retries: { maxRetries: 0 },
         log: { level: "debug", prompts },

@@ -41,7 +41,7 @@ export function stand(engine: SplitEngine, { timing, config, whole }: StandOptio
   const pool = {
     name: "default",
     engine,
-    prefill: [{ url: "http://p.test" }],
+    prefill: [{ url: "http://p.test", bootstrapPort: 8998 }],
     decode: [{ url: "http://d.test" }],
     ...(whole ? { workers: [{ url: "http://w.test" }] } : {}),
   };

@@ -47,7 +47,12 @@ function makeRouter(plan: Plan, clock: ManualClock, transport: VirtualEngines): 
   const workers =
     mode === "aggregated"
       ? { engine: "openai", workers: [{ url: "http://decode" }] }
-      : { engine: mode, cancel, prefill: [{ url: "http://prefill" }], decode: [{ url: "http://decode" }] };
+      : {
+          engine: mode,
+          cancel,
+          prefill: [{ url: "http://prefill", bootstrapPort: 8998 }],
+          decode: [{ url: "http://decode" }],
+        };
   const router = createRouter({
     config: {
       models: [{ id: "m", pools: [{ name: "default", ...workers }] }],

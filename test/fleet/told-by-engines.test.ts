@@ -4,7 +4,7 @@ import { readServerInfo } from "../../src/fleet/server-info.ts";
 import { createFabric } from "../../src/simulator/fabric.ts";
 import { respond } from "../../src/simulator/play-response.ts";
 import { acquire } from "../../src/workers/lease.ts";
-import { ManualClock, makeEngine } from "../simulator/support.ts";
+import { ManualClock, makeEngine, settle } from "../simulator/support.ts";
 import { call, chat, EngineHouse, routerOver, tend } from "./house.ts";
 
 const P = "http://p:1";
@@ -16,6 +16,14 @@ function sglang(prefill: object = {}, decode: object = {}) {
       { id: "m", pools: [{ engine: "sglang", prefill: [{ url: P, ...prefill }], decode: [{ url: D, ...decode }] }] },
     ],
   };
+}
+
+const PATH = "/v1/chat/completions";
+
+/** Where prefill was told to meet decode, request by request. */
+function ports(house: EngineHouse): number[] {
+  const legs = house.seen.filter(({ url, path }) => url === P && path === PATH);
+  return legs.map(({ body }) => JSON.parse(body).bootstrap_port);
 }
 
 function sglangHouse(prefill: object = {}): EngineHouse {
@@ -39,6 +47,73 @@ describe("what SGLang tells of itself", () => {
     expect(answer.status).toBe(200);
     const leg = house.seen.find((seen) => seen.url === P && seen.path === "/v1/chat/completions")!;
     expect(JSON.parse(leg.body).bootstrap_port).toBe(9111);
+  });
+
+  test("is asked by the first requests after a cold start: no room is opened at a guessed port", async () => {
+    const house = sglangHouse();
+    const { router } = routerOver(house, sglang());
+    const answers = await Promise.all(["a", "b", "c"].map((text) => call(router, "POST", PATH, chat("m", text))));
+    expect((await call(router, "POST", PATH, chat())).status).toBe(200);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(ports(house)).toEqual([9111, 9111, 9111, 9111]);
+    expect(house.paths(P).filter((path) => path !== PATH)).toEqual(["/server_info"]);
+  });
+
+  test("is not waited for where the configuration names the port", async () => {
+    const house = sglangHouse();
+    const { router } = routerOver(house, sglang({ bootstrapPort: 9111 }));
+    router.tendsWithRequests = false;
+    expect((await call(router, "POST", PATH, chat())).status).toBe(200);
+    expect(house.paths(P)).toEqual([PATH]);
+  });
+
+  test.each([
+    ["has no such route", () => new Response("Not Found", { status: 404 })],
+    ["is still starting", () => new Response("", { status: 503 })],
+    [
+      "says nothing of a port",
+      () => Response.json({ disaggregation_mode: "prefill", dp_size: 1, served_model_name: "m" }),
+    ],
+  ])("an engine that %s: the default port, and only the first request has asked", async (_what, answer) => {
+    const house = sglangHouse({ sidePort: 8998 });
+    const engine = house.engines.get(P)!;
+    const play = typeof engine === "function" ? engine : respond(engine);
+    house.engines.set(P, (request) => (request.method === "GET" ? answer() : play(request)));
+    const { router } = routerOver(house, sglang());
+    router.tendsWithRequests = false;
+    for (let round = 0; round < 3; round++) void call(router, "POST", PATH, chat("m", `${round}`));
+    await settle();
+    const asked = house.paths(P).filter((path) => path !== PATH).length;
+    void call(router, "POST", PATH, chat());
+    await settle();
+    expect(ports(house)).toEqual([8998, 8998, 8998, 8998]);
+    expect(house.paths(P).filter((path) => path !== PATH)).toHaveLength(asked);
+  });
+
+  test("an engine that does not answer the question holds requests for a second, those of the first second only", async () => {
+    const house = sglangHouse({ sidePort: 8998 });
+    const engine = house.engines.get(P)!;
+    const play = typeof engine === "function" ? engine : respond(engine);
+    house.engines.set(P, (request) => (request.method === "GET" ? new Promise(() => {}) : play(request)));
+    const clock = new ManualClock();
+    const { router } = routerOver(house, sglang(), { clock });
+    router.tendsWithRequests = false;
+    void call(router, "POST", PATH, chat("m", "first"));
+    await clock.advance(600);
+    void call(router, "POST", PATH, chat("m", "second"));
+    await settle();
+    expect(ports(house)).toEqual([]);
+    await clock.advance(400);
+    await settle();
+    expect(ports(house)).toEqual([8998]);
+    // The question is still under way, and nobody waits for it any more.
+    void call(router, "POST", PATH, chat("m", "third"));
+    await settle();
+    expect(ports(house)).toEqual([8998, 8998]);
+    await clock.advance(600);
+    await settle();
+    expect(ports(house)).toEqual([8998, 8998, 8998]);
+    expect(house.paths(P).filter((path) => path !== PATH)).toEqual(["/server_info"]);
   });
 
   test("never overrules the configuration: differences are reported, once, and shown", async () => {

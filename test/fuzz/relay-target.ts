@@ -27,7 +27,10 @@ const router = createRouter({
   config: {
     models: [
       { id: "m", pools: [{ engine: "openai", workers: ["http://w:1"] }] },
-      { id: "s", pools: [{ engine: "sglang", prefill: ["http://p:1"], decode: ["http://d:1"] }] },
+      {
+        id: "s",
+        pools: [{ engine: "sglang", prefill: [{ url: "http://p:1", bootstrapPort: 8998 }], decode: ["http://d:1"] }],
+      },
     ],
     retries: { maxRetries: 0 },
     breaker: { enabled: false },

@@ -8,7 +8,11 @@ const CONFIG = {
     {
       id: "m",
       pools: [
-        { engine: "sglang", prefill: [{ name: "p", url: "http://p" }], decode: [{ name: "d", url: "http://d" }] },
+        {
+          engine: "sglang",
+          prefill: [{ name: "p", url: "http://p", bootstrapPort: 8998 }],
+          decode: [{ name: "d", url: "http://d" }],
+        },
       ],
     },
   ],
@@ -147,7 +151,7 @@ describe("Workers' rules", () => {
 
   test("probes ride on requests, two at a time, after the legs, and reach every worker in the end", async () => {
     const names = Array.from({ length: 9 }, (_, i) => ({ name: `d${i}`, url: `http://d${i}` }));
-    const pool = { engine: "vllm", prefill: [{ name: "p", url: "http://p" }], decode: names };
+    const pool = { engine: "vllm", prefill: [{ name: "p", url: "http://p", bootstrapPort: 8998 }], decode: names };
     const config = { models: [{ id: "m", pools: [pool] }], health: { intervalMs: 60_000, path: "/health" } };
     const eager = { ...config, health: { intervalMs: 100, path: "/health" } };
     const handoff = {
