@@ -38,6 +38,12 @@ export function plainConfig(engines: Engines): Record<string, unknown> {
   };
 }
 
+/** The plain router with its deadlines far away, so that none of them does what something else should have done. */
+export function patientConfig(engines: Engines): Record<string, unknown> {
+  const far = { prefillMs: 60_000, firstTokenMs: 60_000, idleMs: 60_000, totalMs: 60_000, tailMs: 60_000 };
+  return { ...plainConfig(engines), timeouts: { ...SHORT, ...far } };
+}
+
 /** A router as one would run it: keys, retries, keep-alive comments, patient deadlines. */
 export function livelyConfig(engines: Engines): Record<string, unknown> {
   const plain = plainConfig(engines);
