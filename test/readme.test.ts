@@ -5,6 +5,7 @@ import { parse } from "yaml";
 import manifest from "../package.json" with { type: "json" };
 import { parseArguments } from "../src/cli/arguments.ts";
 import { parseConfig } from "../src/config/load.ts";
+import openapi from "../src/openapi/openapi.json" with { type: "json" };
 
 const ROOT = join(import.meta.dir, "..");
 const readme = readFileSync(join(ROOT, "README.md"), "utf8");
@@ -37,6 +38,15 @@ describe("what the README says holds", () => {
     expect(links.length).toBeGreaterThan(3);
     for (const path of [...links, ".ci/run"])
       expect({ path, exists: existsSync(join(ROOT, path)) }).toEqual({ path, exists: true });
+  });
+
+  test("its routes are the router's, all of them", () => {
+    const table = readme.slice(readme.indexOf("| route | for | key, once set |"), readme.indexOf("Which APIs can be split"));
+    const said = [...table.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route!);
+    const known = Object.entries(openapi.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(said.sort()).toEqual(known.sort());
   });
 
   test("the error codes of the table of failures are the router's", () => {
