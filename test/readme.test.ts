@@ -41,7 +41,10 @@ describe("what the README says holds", () => {
   });
 
   test("its routes are the router's, all of them", () => {
-    const table = readme.slice(readme.indexOf("| route | for | key, once set |"), readme.indexOf("Which APIs can be split"));
+    const table = readme.slice(
+      readme.indexOf("| route | for | key, once set |"),
+      readme.indexOf("Which APIs can be split"),
+    );
     const said = [...table.matchAll(/`([A-Z]+ \/[^`]*)`/g)].map(([, route]) => route!);
     const known = Object.entries(openapi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

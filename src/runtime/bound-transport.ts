@@ -15,6 +15,7 @@ export function boundTransport(
   base: Transport,
   config: RouterConfig,
   bindings: Readonly<Record<string, Fetcher>>,
+  unpacked: (response: Response) => Response,
 ): Transport {
   const bound = boundUrls(config, bindings);
   if (bound.length === 0) return base;
@@ -22,7 +23,8 @@ export function boundTransport(
   return {
     fetch(url, request) {
       const fetcher = find(url);
-      return fetcher === undefined ? base.fetch(url, request) : fetcher.fetch(url, { ...request, redirect: "manual" });
+      if (fetcher === undefined) return base.fetch(url, request);
+      return fetcher.fetch(url, { ...request, redirect: "manual" }).then(unpacked);
     },
     ...(base.connects === undefined
       ? {}

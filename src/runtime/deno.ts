@@ -6,6 +6,7 @@ import { requestId } from "../routes/request-id.ts";
 import { openRedisStore } from "./redis-store.ts";
 import { resolveHost } from "./resolve-host.ts";
 import { atMost, opensWithin, type RouterHost, type RouterServer, socketAddress, tendByTimer } from "./server.ts";
+import { unpackByWeb } from "./web-unpack.ts";
 
 export * from "../index.ts";
 
@@ -54,10 +55,20 @@ export const denoTransport: Transport = {
       ...(body === undefined ? {} : { body: oneChunk(body), duplex: "half" }),
       redirect: "manual",
       client,
-    } as RequestInit);
+    } as RequestInit).then(unpacked);
   },
   connects: (url, ms) => opensWithin(Deno.connect(socketAddress(url)), ms),
 };
+
+/** Deno unpacks by itself only where no coding was asked for, and the router asks for `identity` everywhere. */
+const unpacked = unpackByWeb({
+  formats: new Map([
+    ["gzip", "gzip"],
+    ["x-gzip", "gzip"],
+    ["deflate", "deflate"],
+    ["br", "brotli"],
+  ]),
+});
 
 const PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 

@@ -13,6 +13,7 @@ import { ObjectStore, objectNamespace } from "./object-store.ts";
 import { requestClock } from "./request-clock.ts";
 import { socketAddress } from "./server.ts";
 import { webTransport } from "./web-transport.ts";
+import { unpackByWeb } from "./web-unpack.ts";
 
 export * from "../index.ts";
 export { type ObjectNamespace, ObjectStore } from "./object-store.ts";
@@ -35,7 +36,7 @@ export function createRouter({ bindings = {}, ...options }: WorkersRouterOptions
     typeof options.config === "string"
       ? parseConfig(options.config, { platform })
       : checkConfig(options.config, { platform });
-  const transport = boundTransport(options.transport ?? workersTransport, config, bindings);
+  const transport = boundTransport(options.transport ?? workersTransport, config, bindings, unpacked);
   return createPortableRouter({
     clock: requestClock,
     sink: console.log,
@@ -47,7 +48,20 @@ export function createRouter({ bindings = {}, ...options }: WorkersRouterOptions
   });
 }
 
-export const workersTransport: Transport = { ...webTransport, connects: connectsTo };
+/** Of the codings by their first names the platform unpacks one, in answers of bindings too. */
+const unpacked = unpackByWeb({
+  formats: new Map([
+    ["gzip", "gzip"],
+    ["x-gzip", "gzip"],
+    ["deflate", "deflate"],
+  ]),
+  unpacked: new Set(["gzip", "br"]),
+});
+
+export const workersTransport: Transport = {
+  fetch: (url, request) => webTransport.fetch(url, request).then(unpacked),
+  connects: connectsTo,
+};
 
 /**
  * Only silence proves that nobody is there: an address that the platform will not connect to (its own proxies among them) is refused

@@ -1,6 +1,6 @@
 import type { AnswerHead, BodyReader, Exchange, HeadListener } from "../../legs/exchange.ts";
 import { StreamBody } from "../../legs/stream-body.ts";
-import type { Unpack } from "../unpack.ts";
+import { pieceOf, type Unpack } from "../unpack.ts";
 
 /** What carries a request and its answer, and pushes what comes. */
 export interface Carrier {
@@ -14,10 +14,6 @@ export interface Carrier {
 /** Bytes that wait for their reader before the engine is stopped, and what each piece of them costs besides. */
 const HIGH_WATER = 65_536;
 const PIECE_BYTES = 128;
-
-/** Of a compressed body, at a time: what comes of it is a thousand times as much with gzip, and a million times with the others. */
-const PACKED_PIECE = 4_096;
-const DENSELY_PACKED_PIECE = 16;
 
 const utf8 = new TextDecoder();
 
@@ -172,10 +168,6 @@ export class PushedExchange implements Exchange {
     // Whoever closes does not hear of it before that has returned.
     queueMicrotask(() => this.break(this.#broken!.error));
   }
-}
-
-function pieceOf(encodings: string): number {
-  return /^\s*(?:x-)?(?:gzip|deflate)\s*$/i.test(encodings) ? PACKED_PIECE : DENSELY_PACKED_PIECE;
 }
 
 /** The body on the wire as a stream, in pieces so small that each of them may be unpacked at once. */

@@ -1,10 +1,65 @@
 import { expect } from "bun:test";
-import { context, DONE, delta, handedOff, json, prefilled, role, stream, whole, words } from "../answers.ts";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { type Script, type Step, silentScript } from "../../../src/simulator/script.ts";
+import { context, DONE, delta, failing, handedOff, json, prefilled, role, stream, whole, words } from "../answers.ts";
 import type { Scenario } from "../scenario.ts";
 import { textOf } from "./answers.ts";
 
+/** The same answer, as an engine behind a proxy that compresses whatever comes would give it. */
+function packedAs(coding: string, pack: (bytes: Buffer) => Uint8Array, script: Script): Script {
+  const steps = script.steps as readonly Step[];
+  const bytes = pack(Buffer.concat(steps.map((step) => Buffer.from(step.bytes as string))));
+  const headers = script.headers.filter(([name]) => name !== "content-length");
+  return { ...script, headers: [...headers, ["content-encoding", coding]], steps: [{ bytes }] };
+}
+
 /** What stays as the client sent it, what is taken out, what passes in headers. */
 export const rewriting: Scenario[] = [
+  ...(
+    [
+      ["gzip", gzipSync],
+      ["x-gzip", gzipSync],
+      ["deflate", deflateSync],
+      ["br", brotliCompressSync],
+    ] as const
+  ).map(
+    ([coding, pack]): Scenario => ({
+      name: `answers that come as ${coding} although nobody asked are unpacked: whole, streamed, refusals, on both legs`,
+      async run({ ask }) {
+        const sent = [role(), delta("x".repeat(100_000)), delta("grün"), delta("", "stop"), DONE];
+        const packed = { "sg-p": packedAs(coding, pack, prefilled()), "sg-d": packedAs(coding, pack, stream(sent)) };
+        const streamed = await ask("sg", packed).answer.done();
+        expect([streamed.status, streamed.text, streamed.ending]).toEqual([200, sent.join(""), "clean"]);
+        const text = whole("grün", "stop");
+        const plays = { "sg-p": packedAs(coding, pack, prefilled()), "sg-d": packedAs(coding, pack, json(text)) };
+        const buffered = await ask("sg", plays, { stream: false }).answer.done();
+        expect([buffered.status, buffered.text]).toEqual([200, text]);
+        const refusing = { "sg-p": prefilled(), "sg-d": packedAs(coding, pack, failing(400, "too grün")) };
+        const refused = await ask("sg", refusing).answer.done();
+        expect([refused.status, refused.error.message]).toEqual([400, "too grün"]);
+      },
+    }),
+  ),
+  {
+    name: "an answer in a coding that the runtime does not know is an error that names it",
+    // They know all that is in use.
+    except: ["bun", "node"],
+    async run({ ask }) {
+      for (const coding of ["zstd", "gzip, zstd"]) {
+        const packed = packedAs(coding, zstdCompressSync, json(whole("x", "stop")));
+        const decode = await ask("sg", { "sg-p": prefilled(), "sg-d": packed }, { stream: false }).answer.done();
+        expect([decode.status, decode.error.code]).toEqual([502, "decode_failed"]);
+        expect(decode.error.message).toContain(coding);
+        const prefill = await ask(
+          "sg",
+          { "sg-p": packed, "sg-d": silentScript("hang") },
+          { stream: false },
+        ).answer.done();
+        expect([prefill.status, prefill.error.code]).toEqual([502, "prefill_failed"]);
+        expect(prefill.error.message).toContain(coding);
+      }
+    },
+  },
   {
     name: "integers beyond 2^53, escapes and key order reach both legs as they were sent",
     async run({ ask }) {
