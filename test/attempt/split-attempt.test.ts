@@ -702,7 +702,8 @@ test.each(["ended", "run"])(
     };
     const background =
       what === "ended" ? { run: () => {}, ended: throwing } : { run: () => (++calls > 1 ? throwing() : undefined) };
-    const pool = { name: "p", engine: "sglang", prefill: ["http://p1:1"], decode: ["http://d1:1"] };
+    const prefill = [{ url: "http://p1:1", bootstrapPort: 8998 }];
+    const pool = { name: "p", engine: "sglang", prefill, decode: ["http://d1:1"] };
     const transport = new HandTransport();
     const config = { models: [{ id: "m", pools: [pool] }], log: { level: "silent" } };
     const router = createRouter({ config, transport, clock: new ManualClock(), background });
@@ -711,12 +712,12 @@ test.each(["ended", "run"])(
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
     const response = Promise.resolve(router.fetch(new Request("http://r/v1/chat/completions", init)));
     await settled();
-    const [prefill, decode] = transport.requests;
-    decode!.head().push(ROLE, say("hi"));
+    const [prefillLeg, decodeLeg] = transport.requests;
+    decodeLeg!.head().push(ROLE, say("hi"));
     await settled();
     const text = (await response).text();
-    decode!.push(finish(), DONE).end();
-    prefill!.json(PREFILLED);
+    decodeLeg!.push(finish(), DONE).end();
+    prefillLeg!.json(PREFILLED);
     expect(await text).toEndWith(DONE);
   },
 );
