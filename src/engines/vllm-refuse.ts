@@ -1,5 +1,5 @@
 import type { Failure } from "../errors/failure.ts";
-import { findMember, rawValue, readNumber, readString } from "../json/member.ts";
+import { findMember, rawValue, readNumber, readScalar } from "../json/member.ts";
 import { eachElement, type JsonObject } from "../json/scan.ts";
 import type { Api } from "../sse/api.ts";
 import { asksFor, asksPromptLogprobs, isGiven } from "./asks.ts";
@@ -8,8 +8,6 @@ import { badRequest } from "./failures.ts";
 import { refuseForAll, refuseMember } from "./refuse.ts";
 
 export const vllmSplits: ReadonlySet<Api> = new Set(["chat", "completions", "responses", "messages"]);
-
-const LIMITS = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
 
 /** What a vLLM pair cannot do, whatever its connector. */
 export function refuseVllm(request: GenerationRequest): Failure | undefined {
@@ -30,38 +28,50 @@ export function refuseVllm(request: GenerationRequest): Failure | undefined {
   return undefined;
 }
 
+/** Members that an API reads, in 0.32; it passes over the others, whatever stands in them. */
+const READ: Readonly<
+  Record<Api, { limits: readonly string[]; stops?: string; emptyStops?: true; stopIds?: true; logprobs?: string }>
+> = {
+  chat: { limits: ["max_tokens", "max_completion_tokens"], stops: "stop", stopIds: true, logprobs: "top_logprobs" },
+  completions: { limits: ["max_tokens"], stops: "stop", stopIds: true, logprobs: "logprobs" },
+  responses: { limits: ["max_output_tokens"], stops: "stop", emptyStops: true, stopIds: true },
+  messages: { limits: ["max_tokens"], stops: "stop_sequences" },
+  generate: { limits: [] },
+};
+
 /**
  * Members that prefill's one-token leg drops or replaces (`vllmPrefillLeg`), as vLLM's own checks want them: decode would refuse the
- * others after prefill, which does not see them, has filled blocks that nobody then fetches.
+ * others after prefill, which does not see them, has filled blocks that nobody then fetches. Compared with a real engine, member by member.
  */
 function refuseHidden({ api, doc, stream }: GenerationRequest): Failure | undefined {
-  for (const param of LIMITS) {
+  for (const param of READ[api].limits) {
     if (!isGiven(doc, param)) continue;
-    const limit = readNumber(doc, param) ?? Number(readString(doc, param) ?? Number.NaN);
+    const limit = Number(readScalar(doc, param) ?? Number.NaN);
     if (!Number.isInteger(limit)) return badRequest(param, `"${param}" must be an integer`);
     if (limit < 1) return badRequest(param, `"${param}" is ${limit}, expected at least 1`);
   }
   if (!stream && (api === "chat" || api === "completions") && isFilled(doc, "stream_options"))
     return badRequest("stream_options", '"stream_options" are only available with "stream": true');
-  return refuseLogprobs(api, doc) ?? refuseStops(doc);
+  return refuseLogprobs(api, doc) ?? refuseStops(api, doc);
 }
 
 function refuseLogprobs(api: Api, doc: JsonObject): Failure | undefined {
-  const param = api === "chat" ? "top_logprobs" : "logprobs";
-  const count = readNumber(doc, param) ?? 0;
+  const param = READ[api].logprobs;
+  const count = param === undefined ? 0 : (readNumber(doc, param) ?? 0);
+  if (count === 0) return undefined;
   // All of the vocabulary is -1.
-  if (count < -1) return badRequest(param, `"${param}" is ${count}, expected at least -1`);
-  if (api === "chat" && count !== 0 && !asksFor(doc, "logprobs"))
+  if (count < -1) return badRequest(param!, `"${param}" is ${count}, expected at least -1`);
+  if (api === "chat" && !asksFor(doc, "logprobs"))
     return badRequest("top_logprobs", '"top_logprobs" are only available with "logprobs": true');
   return undefined;
 }
 
-function refuseStops(doc: JsonObject): Failure | undefined {
-  if (isGiven(doc, "stop") && !isText(doc, "stop") && !isListOf(doc, "stop", isTextAt))
-    return badRequest("stop", '"stop" must be a string or a list of strings, and none of them empty');
-  if (isGiven(doc, "stop_sequences") && !isListOf(doc, "stop_sequences", isTextAt))
-    return badRequest("stop_sequences", '"stop_sequences" must be a list of strings, and none of them empty');
-  if (isGiven(doc, "stop_token_ids") && !isListOf(doc, "stop_token_ids", isTokenAt))
+function refuseStops(api: Api, doc: JsonObject): Failure | undefined {
+  const { stops, emptyStops, stopIds } = READ[api];
+  const is = emptyStops === true ? isTextAt : isFilledTextAt;
+  if (stops !== undefined && isGiven(doc, stops) && !isOneOrList(doc, stops, is))
+    return badRequest(stops, `"${stops}" must be a string or a list of strings, and none of them empty`);
+  if (stopIds === true && isGiven(doc, "stop_token_ids") && !isListOf(doc, "stop_token_ids", isTokenAt))
     return badRequest("stop_token_ids", '"stop_token_ids" must be a list of integers');
   return undefined;
 }
@@ -71,12 +81,15 @@ function isFilled(doc: JsonObject, key: string): boolean {
   return isGiven(doc, key) && !/^\{\s*\}$/.test(rawValue(doc, key)!.slice(0, 16));
 }
 
-function isText(doc: JsonObject, key: string): boolean {
-  return isTextAt(doc.text, findMember(doc, key)!.valueStart);
+type IsAt = (text: string, at: number, end: number) => boolean;
+
+function isOneOrList(doc: JsonObject, key: string, is: IsAt): boolean {
+  const { valueStart, valueEnd } = findMember(doc, key)!;
+  return is(doc.text, valueStart, valueEnd) || isListOf(doc, key, is);
 }
 
 /** Looks at each element's beginning: a client may send millions of them. */
-function isListOf(doc: JsonObject, key: string, is: (text: string, at: number, end: number) => boolean): boolean {
+function isListOf(doc: JsonObject, key: string, is: IsAt): boolean {
   const { text } = doc;
   const { valueStart } = findMember(doc, key)!;
   if (text[valueStart] !== "[") return false;
@@ -89,9 +102,13 @@ function isListOf(doc: JsonObject, key: string, is: (text: string, at: number, e
 }
 
 function isTextAt(text: string, at: number): boolean {
+  return text[at] === '"';
+}
+
+function isFilledTextAt(text: string, at: number): boolean {
   return text[at] === '"' && text[at + 1] !== '"';
 }
 
 function isTokenAt(text: string, at: number, end: number): boolean {
-  return end - at <= 24 && /^"?-?\d+"?$/.test(text.slice(at, end));
+  return end - at <= 24 && /^"?-?\d+(?:\.0+)?"?$/.test(text.slice(at, end));
 }

@@ -193,7 +193,8 @@ describe("what vLLM's decode would refuse after prefill is refused before, so th
     ["chat", '{"top_logprobs":2}', "top_logprobs"],
     ["chat", '{"max_tokens":"abc"}', "max_tokens"],
     ["chat", '{"max_completion_tokens":1.5}', "max_completion_tokens"],
-    ["responses", '{"max_output_tokens":true}', "max_output_tokens"],
+    ["responses", '{"max_output_tokens":"x"}', "max_output_tokens"],
+    ["responses", '{"stop":[1]}', "stop"],
     ["chat", '{"stop_token_ids":[1,"x"]}', "stop_token_ids"],
     ["chat", '{"stop":[1]}', "stop"],
     ["chat", '{"stop":{}}', "stop"],
@@ -230,6 +231,11 @@ describe("what vLLM's decode would refuse after prefill is refused before, so th
     ["messages", '{"stop_sequences":["x"]}'],
     ["chat", '{"use_beam_search":false}'],
     ["responses", '{"background":false}'],
+    ["responses", '{"max_output_tokens":true}'],
+    ["chat", '{"stop_token_ids":[1.0,"2"],"max_tokens":true}'],
+    ["chat", '{"max_output_tokens":0,"stop_sequences":[1]}'],
+    ["responses", '{"stop":"","logprobs":-5,"max_tokens":"x"}'],
+    ["messages", '{"stop":[1],"stop_token_ids":["x"],"logprobs":-5,"max_completion_tokens":"x"}'],
   ])("%s %.60s passes", (api, body) => {
     expect(vllm.refuse(request(body, api))).toBeUndefined();
   });
