@@ -4,6 +4,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker, WorkerRole } from "../workers/worker.ts";
+import { DnsAddresses } from "./dns-addresses.ts";
 import { memberConfig, memberUrls } from "./dns-member.ts";
 
 /** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
@@ -33,8 +34,6 @@ interface Entry extends Place {
   members: Map<string, Worker>;
   /** What the last answer listed; more than the members, where an address is another's worker. */
   listed: ReadonlySet<string>;
-  /** Addresses of its pool whose worker somebody took out by hand; they stay out until this name lists them no longer. */
-  dismissed: Set<string>;
   nextAt: number;
   lostAt: number;
   /** Number of the lookup under way, 0 = none. */
@@ -43,7 +42,7 @@ interface Entry extends Place {
 }
 
 export interface DnsEvents {
-  /** No name of the pool lists an address any longer: who comes there next is somebody else. */
+  /** No name of the pool lists an address any longer, nor has in its last answers: who comes there next is somebody else. */
   onGone(model: string, pool: string, url: string): void;
   onJoin(worker: Worker): void;
   onLeave(worker: Worker): void;
@@ -63,6 +62,8 @@ export class DnsWorkers {
   readonly #clock: Pick<Clock, "now">;
   readonly #events: DnsEvents;
   #entries = new Map<string, Entry>();
+  /** By pool. */
+  readonly #pools = new Map<string, DnsAddresses>();
   /** Workers whose address is gone. */
   readonly #leaving = new Set<Worker>();
   /** Workers that somebody drains by hand: that an address comes back must not undo it. */
@@ -86,8 +87,6 @@ export class DnsWorkers {
     for (const { model, pool, role, worker, key } of named) {
       const known = before.get(key);
       const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
-      // One that is called otherwise now: who was taken out by hand stays out.
-      const dismissed = known === undefined ? dismissedBy(inPool(gone, { model, pool })) : [];
       const entry: Entry = known ?? {
         model,
         pool,
@@ -95,8 +94,7 @@ export class DnsWorkers {
         config: worker,
         apiKey,
         members: new Map(),
-        listed: new Set(dismissed),
-        dismissed: new Set(dismissed),
+        listed: NOBODY,
         nextAt: -Infinity,
         lostAt: Infinity,
         lookup: 0,
@@ -110,13 +108,18 @@ export class DnsWorkers {
         if (this.#holds(member)) this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
         else entry.members.delete(url);
       }
-      // A configured worker that a reload has brought back is wanted again.
-      for (const url of entry.dismissed) if (this.#at(entry, url)?.origin === "config") entry.dismissed.delete(url);
       this.#entries.set(key, entry);
+    }
+    const fresh = [...this.#entries].flatMap(([key, entry]) => (before.has(key) ? [] : [entry]));
+    for (const [place, addresses] of this.#pools) {
+      addresses.replace(gone, inPool(fresh, placeOf(place)));
+      // A configured worker that a reload has brought back is wanted again.
+      addresses.readmit((url) => this.#at(placeOf(place), url)?.origin === "config");
     }
     for (const entry of gone) for (const worker of entry.members.values()) this.#letGo(worker);
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
+    this.#tidy();
   }
 
   /** Looks up the names that are due. The promise is of their answers; nobody has to await it, it never rejects. */
@@ -137,8 +140,7 @@ export class DnsWorkers {
   dismiss(worker: Worker): void {
     this.#leaving.delete(worker);
     this.#disown(worker);
-    // By every name of its pool: another one may list it too, and an answer may be under way.
-    for (const { dismissed } of inPool(this.#entries.values(), worker)) dismissed.add(worker.url);
+    this.#addresses(worker).dismiss(worker.url, inPool(this.#entries.values(), worker));
   }
 
   keepDrained(worker: Worker): void {
@@ -175,17 +177,18 @@ export class DnsWorkers {
   }
 
   #follow(entry: Entry, urls: ReadonlySet<string>): void {
-    const before = entry.listed;
     entry.listed = urls;
-    for (const url of before) if (!urls.has(url)) this.#unlisted(entry, url);
-    for (const url of entry.dismissed) if (!urls.has(url)) entry.dismissed.delete(url);
+    const addresses = this.#addresses(entry);
+    // A configured worker, or one that joined by itself, is the same one with and without the DNS.
+    const gone = addresses.answered(entry, urls, (url) => (this.#at(entry, url)?.origin ?? "dns") !== "dns");
+    for (const url of gone) this.#events.onGone(entry.model, entry.pool, url);
     for (const [url, worker] of entry.members) {
       // Gone from the fleet without us.
       if (!this.#holds(worker)) entry.members.delete(url);
       else if (urls.has(url)) this.#stay(worker);
       else this.#letGo(worker);
     }
-    for (const url of urls) if (!entry.members.has(url) && !entry.dismissed.has(url)) this.#welcome(entry, url);
+    for (const url of urls) if (!entry.members.has(url) && !addresses.isDismissed(url)) this.#welcome(entry, url);
     this.#sweep();
   }
 
@@ -247,10 +250,21 @@ export class DnsWorkers {
       .find((member) => member.url === url);
   }
 
-  #unlisted(entry: Entry, url: string): void {
-    if (this.#listing(entry, url).length > 0) return;
-    // A configured worker, or one that joined by itself, is the same one with and without the DNS.
-    if ((this.#at(entry, url)?.origin ?? "dns") === "dns") this.#events.onGone(entry.model, entry.pool, url);
+  #addresses({ model, pool }: Place): DnsAddresses {
+    const key = JSON.stringify([model, pool]);
+    const known = this.#pools.get(key);
+    if (known !== undefined) return known;
+    const addresses = new DnsAddresses();
+    this.#pools.set(key, addresses);
+    return addresses;
+  }
+
+  /** Of a pool that is there no longer nothing is kept. */
+  #tidy(): void {
+    for (const [place, addresses] of this.#pools) {
+      addresses.tidy((url) => this.#at(placeOf(place), url) !== undefined);
+      if (addresses.size === 0) this.#pools.delete(place);
+    }
   }
 
   /** The names of a pool that list an address. */
@@ -328,9 +342,10 @@ function inPool(entries: Iterable<Entry>, { model, pool }: Place): Entry[] {
   return [...entries].filter((entry) => entry.model === model && entry.pool === pool);
 }
 
-/** What is kept out of the pool and listed. */
-function dismissedBy(entries: readonly Entry[]): string[] {
-  return entries.flatMap(({ dismissed, listed }) => [...dismissed].filter((url) => listed.has(url)));
+/** Of the key of a pool's addresses. */
+function placeOf(key: string): Place {
+  const [model = "", pool = ""] = JSON.parse(key) as string[];
+  return { model, pool };
 }
 
 function codeOf(error: unknown): string {

@@ -1,11 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { ConfigError, parseConfig } from "../../src/config/load.ts";
-import { createRouter } from "../../src/create-router.ts";
+import { createRouter, type PrefillRouter } from "../../src/create-router.ts";
+
 import { acquire } from "../../src/workers/lease.ts";
+import { World } from "../regions/world.ts";
+import { memoryOn } from "../shared/links.ts";
+import { pass } from "../shared/pass.ts";
 import { ManualClock, settle } from "../simulator/support.ts";
 import { ADMIN, call, EngineHouse, names, routerOver, tend } from "./house.ts";
 
 const REFRESH_MS = 5_000;
+/** What is missing from so many answers in a row is gone. */
+const GONE_AFTER = 3;
 
 /** A DNS whose records a test writes; `Error` = the lookup fails. */
 class Records {
@@ -38,6 +44,11 @@ function start(config: Record<string, unknown> = dnsConfig()) {
     await tend(router);
     return names(router);
   }
+  /** The same answer until what it lacks is gone. */
+  async function settled(answer: Records["answer"]): Promise<string[]> {
+    for (let n = 1; n < GONE_AFTER; n++) await refresh(answer);
+    return refresh(answer);
+  }
   function reload(next: object): void {
     router.control.reload(parseConfig(JSON.stringify(next)), { workerKeys: new Map(), clientKeys: [] });
   }
@@ -49,7 +60,44 @@ function start(config: Record<string, unknown> = dnsConfig()) {
       .pools[0]!.set("aggregated")
       .candidates(clock.now())
       .map(({ name }) => name);
-  return { records, clock, router, log, refresh, reload, chosen, fleet };
+  return { records, clock, router, log, refresh, settled, reload, chosen, fleet };
+}
+
+/** Several names, each with records of its own. */
+function startNamed(config: Record<string, unknown>, lists: Record<string, readonly string[] | Error>) {
+  const clock = new ManualClock();
+  const resolveHost = async (host: string): Promise<readonly string[]> => {
+    const answer = lists[host] ?? [];
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  const { router } = routerOver(new EngineHouse(), config, { clock, resolveHost });
+  const { fleet } = router.services;
+  async function refresh(times = 1): Promise<string[]> {
+    for (let n = 0; n < times; n++) {
+      await clock.advance(REFRESH_MS);
+      await tend(router);
+    }
+    return urls();
+  }
+  function reload(next: object): void {
+    router.control.reload(parseConfig(JSON.stringify(next)), { workerKeys: new Map(), clientKeys: [] });
+  }
+  const urls = () => fleet.workers().map(({ url }) => url);
+  const at = (url: string) => fleet.workers().find((worker) => worker.url === url)!;
+  /** Addresses that requests go to. */
+  const chosen = () =>
+    fleet
+      .model("m")!
+      .pools[0]!.set("aggregated")
+      .candidates(clock.now())
+      .map(({ url }) => url);
+  return { router, clock, fleet, refresh, reload, at, chosen };
+}
+
+/** The entry of `a.local`, and so on; its addresses have port 1. */
+function entry(letter: string, more: object = {}) {
+  return { url: `dns+http://${letter}.local:1`, name: letter, ...more };
 }
 
 describe("a worker whose address is a name", () => {
@@ -195,7 +243,7 @@ describe("a worker whose address is a name", () => {
   );
 
   test("one that an admin drains stays drained, and one he takes out stays out until its address has left the DNS", async () => {
-    const { refresh, router, fleet } = start();
+    const { refresh, settled, router, fleet } = start();
     await refresh(["10.0.0.1", "10.0.0.2"]);
     await call(router, "POST", "/workers/pod-1/drain");
     await call(router, "DELETE", "/workers/pod-2");
@@ -206,7 +254,7 @@ describe("a worker whose address is a name", () => {
     await refresh(["10.0.0.1", "10.0.0.2"]);
     expect(fleet.worker("pod-1")!.draining).toBe(true);
     lease.release();
-    expect(await refresh(["10.0.0.9"])).toEqual(["pod-2"]);
+    expect(await settled(["10.0.0.9"])).toEqual(["pod-2"]);
     expect(await refresh(["10.0.0.2", "10.0.0.9"])).toEqual(["pod-2", "pod-1"]);
   });
 
@@ -381,11 +429,11 @@ describe("a worker whose address is a name", () => {
   test("one that is configured by itself too stays out when it is taken out by hand, until its address has left the DNS or a reload wants it", async () => {
     const entry = { url: "dns+http://engines.local:1", name: "pod" };
     const config = poolOf(entry, { url: "http://10.0.0.1:1", name: "pinned" });
-    const { refresh, reload, router } = start({ ...config, auth: { adminKeyEnv: "ADMIN" } });
+    const { refresh, settled, reload, router } = start({ ...config, auth: { adminKeyEnv: "ADMIN" } });
     await refresh(["10.0.0.1", "10.0.0.2"]);
     await call(router, "DELETE", "/workers/pinned");
     expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
-    await refresh(["10.0.0.2"]);
+    await settled(["10.0.0.2"]);
     expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
     reload(config);
     expect(names(router)).toEqual(["pod-1", "pinned"]);
@@ -418,19 +466,96 @@ describe("a worker whose address is a name", () => {
     lists["a.local"] = ["10.0.0.3"];
     expect(await refresh()).toEqual(["a-1", "c-1"]);
     lists["b.local"] = ["10.0.0.4"];
-    await refresh();
+    for (let n = 0; n < GONE_AFTER; n++) await refresh();
     lists["b.local"] = ["10.0.0.1", "10.0.0.4"];
     expect(await refresh()).toEqual(["a-1", "b-1", "b-2", "c-1"]);
   });
 
   test("one that was taken out by hand stays out when a reload gives the entry another host name", async () => {
-    const { refresh, reload, router } = start(poolOf({ url: "dns+http://old.local:1", name: "pod" }));
+    const { refresh, settled, reload, router } = start(poolOf({ url: "dns+http://old.local:1", name: "pod" }));
     await refresh(["10.0.0.1", "10.0.0.2"]);
     await call(router, "DELETE", "/workers/pod-2");
     reload(poolOf({ url: "dns+http://new.local:1", name: "pod" }));
     expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
-    await refresh(["10.0.0.1"]);
+    await settled(["10.0.0.1"]);
     expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+  });
+
+  test("one that was taken out by hand is forgotten when its address was missing from three answers in a row, not before", async () => {
+    const { refresh, router } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "DELETE", "/workers/pod-2");
+    await refresh(["10.0.0.1"]);
+    await refresh(["10.0.0.1"]);
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
+    await refresh(["10.0.0.1"]);
+    await refresh(new Error("SERVFAIL"));
+    await refresh(["10.0.0.1"]);
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1"]);
+    for (let n = 0; n < GONE_AFTER; n++) await refresh(["10.0.0.1"]);
+    expect(await refresh(["10.0.0.1", "10.0.0.2"])).toEqual(["pod-1", "pod-2"]);
+  });
+
+  test("a shared drain and a shared delete outlive an answer that lacks the address, at the router that got it too", async () => {
+    const world = new World();
+    const store = memoryOn(world.clock);
+    const pods = { name: "p", engine: "vllm", workers: [entry("a")] };
+    const config = {
+      ...poolOf(),
+      auth: { adminKeyEnv: "ADMIN" },
+      models: [{ id: "m", pools: [pods] }],
+      regions: undefined,
+    };
+    const everybody = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    let there = everybody;
+    const one = world.router(config, { store, resolveHost: async () => everybody });
+    const other = world.router(config, { store, resolveHost: async () => there });
+    const both = [one, other];
+    await pass(world, both, 6_000);
+    const at = (router: PrefillRouter, url: string) =>
+      router.services.fleet.workers().find((worker) => worker.url === url);
+    one.control.drain(at(one, "http://10.0.0.1:1")!.name);
+    one.control.remove(at(one, "http://10.0.0.2:1")!.name);
+    await pass(world, both, 12_000);
+    there = ["10.0.0.3"];
+    await pass(world, both, 10_400);
+    there = everybody;
+    await pass(world, both, 12_000);
+    expect(at(other, "http://10.0.0.1:1")!.draining).toBe(true);
+    expect(both.map((router) => at(router, "http://10.0.0.2:1"))).toEqual([undefined, undefined]);
+    // The order stands, so whoever asks for it again gets an answer.
+    expect(one.control.drain(at(one, "http://10.0.0.1:1")!.name).drained).toBe(true);
+  });
+
+  test("one that was taken out by hand does not come back by a name that begins to list it while another one does", async () => {
+    const lists = { "a.local": ["10.0.0.1", "10.0.0.2"], "b.local": ["10.0.0.9"] };
+    const { router, refresh, at } = startNamed(poolOf(entry("a"), entry("b")), lists);
+    await refresh();
+    await call(router, "DELETE", `/workers/${at("http://10.0.0.1:1").name}`);
+    await refresh(4);
+    lists["b.local"] = ["10.0.0.1", "10.0.0.9"];
+    expect(await refresh(2)).toEqual(["http://10.0.0.2:1", "http://10.0.0.9:1"]);
+    // Only when both have let go of it.
+    lists["a.local"] = ["10.0.0.2"];
+    await refresh(GONE_AFTER);
+    lists["a.local"] = ["10.0.0.1", "10.0.0.2"];
+    expect(await refresh()).toEqual(["http://10.0.0.2:1", "http://10.0.0.9:1"]);
+    Object.assign(lists, { "a.local": ["10.0.0.2"], "b.local": ["10.0.0.9"] });
+    await refresh(GONE_AFTER);
+    lists["b.local"] = ["10.0.0.1", "10.0.0.9"];
+    expect(await refresh()).toEqual(["http://10.0.0.2:1", "http://10.0.0.9:1", "http://10.0.0.1:1"]);
+  });
+
+  test("one that was taken out by hand does not come back by an entry that a reload adds, until the reload configures it by itself", async () => {
+    const lists = { "a.local": ["10.0.0.1", "10.0.0.2"], "b.local": ["10.0.0.1"] };
+    const { router, refresh, reload, at } = startNamed(poolOf(entry("a")), lists);
+    await refresh();
+    await call(router, "DELETE", `/workers/${at("http://10.0.0.1:1").name}`);
+    reload(poolOf(entry("a"), entry("b")));
+    expect(await refresh(2)).toEqual(["http://10.0.0.2:1"]);
+    reload(poolOf(entry("a"), entry("b"), "http://10.0.0.1:1"));
+    reload(poolOf(entry("a"), entry("b")));
+    expect(await refresh()).toEqual(["http://10.0.0.2:1", "http://10.0.0.1:1"]);
   });
 
   test("where nothing can look names up, the configuration is refused and names the field", () => {

@@ -68,7 +68,7 @@ describe("what routers tell each other", () => {
     expect((await marks()).join()).toContain("drain");
     link.state = "refused";
     listed = ["10.0.0.2"];
-    await pass(world, [router], 10_000);
+    await pass(world, [router], 16_000);
     link.state = "up";
     await pass(world, [router], 3_000);
     expect(await marks()).toEqual(["[]"]);
