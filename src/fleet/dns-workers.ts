@@ -102,7 +102,7 @@ export class DnsWorkers {
       };
       entry.config = worker;
       entry.apiKey = apiKey;
-      // An address may have lost its configured worker, and a pool all it had: who is there is asked now.
+      // A pool may have lost all it had: who is there is asked now.
       entry.nextAt = -Infinity;
       for (const [url, member] of entry.members) {
         if (this.#holds(member)) this.#fleet.configure(member.name, memberConfig(worker, url, member.name), apiKey);
@@ -119,6 +119,8 @@ export class DnsWorkers {
     for (const entry of gone) for (const worker of entry.members.values()) this.#letGo(worker);
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
+    // An address may have lost its configured worker; whether the DNS answers now says nothing about who is there.
+    for (const entry of this.#entries.values()) this.#welcomeAll(entry);
     this.#tidy();
   }
 
@@ -188,8 +190,15 @@ export class DnsWorkers {
       else if (urls.has(url)) this.#stay(worker);
       else this.#letGo(worker);
     }
-    for (const url of urls) if (!entry.members.has(url) && !addresses.isDismissed(url)) this.#welcome(entry, url);
+    this.#welcomeAll(entry);
     this.#sweep();
+  }
+
+  #welcomeAll(entry: Entry): void {
+    const addresses = this.#addresses(entry);
+    for (const url of entry.listed) {
+      if (!entry.members.has(url) && !addresses.isDismissed(url)) this.#welcome(entry, url);
+    }
   }
 
   /** An address that is configured by itself too is one worker, the configured one; so is one that two names list. */

@@ -558,6 +558,24 @@ describe("a worker whose address is a name", () => {
     expect(await refresh()).toEqual(["http://10.0.0.2:1", "http://10.0.0.1:1"]);
   });
 
+  test("an address that a reload configures by itself no longer serves on at once, as the DNS lists it, also while lookups fail", async () => {
+    const lists: Record<string, string[] | Error> = { "a.local": ["10.0.0.1"] };
+    const { refresh, reload, chosen, at, router } = startNamed(poolOf(entry("a")), lists);
+    await refresh();
+    reload(poolOf(entry("a"), { url: "http://10.0.0.1:1", name: "a-1" }));
+    await refresh();
+    expect(at("http://10.0.0.1:1").origin).toBe("config");
+    lists["a.local"] = new Error("SERVFAIL");
+    reload(poolOf(entry("a")));
+    expect([chosen(), at("http://10.0.0.1:1").origin]).toEqual([["http://10.0.0.1:1"], "dns"]);
+    await refresh(6);
+    expect(chosen()).toEqual(["http://10.0.0.1:1"]);
+    // Not who was taken out by hand.
+    router.control.remove("a-1");
+    reload(poolOf(entry("a"), "http://10.0.0.2:1"));
+    expect(chosen()).toEqual(["http://10.0.0.2:1"]);
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {
