@@ -9,6 +9,8 @@ interface Address {
   listed: boolean;
   /** Somebody has taken its worker out by hand. */
   dismissed: boolean;
+  /** Somebody drains who is there by hand. */
+  drained: boolean;
   /** By name that lists it: how many of its last answers lacked it. */
   readonly missed: Map<object, number>;
 }
@@ -32,8 +34,23 @@ export class DnsAddresses {
   dismiss(url: string, names: readonly object[]): void {
     const address = this.#address(url);
     address.dismissed = true;
+    // Deleting it and letting it join again is how a drained worker is brought back.
+    address.drained = false;
     this.#expect(address, names);
     if (address.missed.size === 0) this.#known.delete(url);
+  }
+
+  isDrained(url: string): boolean {
+    return this.#known.get(url)?.drained ?? false;
+  }
+
+  keepDrained(url: string): void {
+    this.#address(url).drained = true;
+  }
+
+  letBack(url: string): void {
+    const address = this.#known.get(url);
+    if (address !== undefined) address.drained = false;
   }
 
   /** A configuration wants those of them that `wants` says. */
@@ -78,9 +95,11 @@ export class DnsAddresses {
     }
   }
 
-  /** Forgets those that no name lists, and where nobody is. */
+  /** Forgets those that no name lists, but for a drain where somebody is still there. */
   tidy(isThere: (url: string) => boolean): void {
-    for (const [url, { missed }] of this.#known) if (missed.size === 0 && !isThere(url)) this.#known.delete(url);
+    for (const [url, { missed, drained }] of this.#known) {
+      if (missed.size === 0 && !(drained && isThere(url))) this.#known.delete(url);
+    }
   }
 
   /** Only where no name lists it: one that finds nobody for months must not keep what was said of another one's address. */
@@ -92,7 +111,7 @@ export class DnsAddresses {
   #address(url: string): Address {
     const known = this.#known.get(url);
     if (known !== undefined) return known;
-    const address: Address = { listed: false, dismissed: false, missed: new Map() };
+    const address: Address = { listed: false, dismissed: false, drained: false, missed: new Map() };
     this.#known.set(url, address);
     return address;
   }

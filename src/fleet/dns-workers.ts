@@ -66,8 +66,6 @@ export class DnsWorkers {
   readonly #pools = new Map<string, DnsAddresses>();
   /** Workers whose address is gone. */
   readonly #leaving = new Set<Worker>();
-  /** Workers that somebody drains by hand: that an address comes back must not undo it. */
-  readonly #drainedByHand = new WeakSet<Worker>();
   #lookups = 0;
 
   constructor(fleet: Fleet, resolve: ResolveHost, clock: Pick<Clock, "now">, events: DnsEvents) {
@@ -145,13 +143,14 @@ export class DnsWorkers {
     this.#addresses(worker).dismiss(worker.url, inPool(this.#entries.values(), worker));
   }
 
+  /** Somebody drains a worker by hand: that its address comes back, or another object stands for it, must not undo it. */
   keepDrained(worker: Worker): void {
-    this.#drainedByHand.add(worker);
+    this.#addresses(worker).keepDrained(worker.url);
   }
 
   /** It is wanted again. */
   letBack(worker: Worker): void {
-    this.#drainedByHand.delete(worker);
+    this.#addresses(worker).letBack(worker.url);
     if (!this.#leaving.has(worker)) worker.draining = false;
   }
 
@@ -215,9 +214,7 @@ export class DnsWorkers {
     if (role !== entry.role) {
       // A role is for life. What it has in hand runs on, and an address stays drained in another role too.
       this.#takeOut(worker);
-      const next = this.#join(entry, url);
-      next.draining ||= this.#drainedByHand.has(worker);
-      if (next.draining) this.keepDrained(next);
+      this.#join(entry, url);
       return;
     }
     this.#disown(worker);
@@ -233,6 +230,7 @@ export class DnsWorkers {
       { model, pool, role, worker: memberConfig(config, url, name), origin: "dns" },
       apiKey,
     );
+    worker.draining = this.#isDrained(worker);
     entry.members.set(url, worker);
     this.#events.onJoin(worker);
     return worker;
@@ -259,6 +257,10 @@ export class DnsWorkers {
       .find((member) => member.url === url);
   }
 
+  #isDrained(worker: Worker): boolean {
+    return this.#addresses(worker).isDrained(worker.url);
+  }
+
   #addresses({ model, pool }: Place): DnsAddresses {
     const key = JSON.stringify([model, pool]);
     const known = this.#pools.get(key);
@@ -268,7 +270,7 @@ export class DnsWorkers {
     return addresses;
   }
 
-  /** Of a pool that is there no longer nothing is kept. */
+  /** Nothing is kept of addresses that no name lists and nobody is at. */
   #tidy(): void {
     for (const [place, addresses] of this.#pools) {
       addresses.tidy((url) => this.#at(placeOf(place), url) !== undefined);
@@ -293,14 +295,14 @@ export class DnsWorkers {
   }
 
   #stay(worker: Worker): void {
-    if (this.#leaving.delete(worker) && !this.#drainedByHand.has(worker)) worker.draining = false;
+    if (this.#leaving.delete(worker)) worker.draining = this.#isDrained(worker);
   }
 
   /** A leaving worker whose address is configured by itself now: who serves there has not inherited that the DNS no longer lists it. */
   #handOver(worker: Worker): void {
     this.#leaving.delete(worker);
     const heir = this.#at(worker, worker.url);
-    if (heir !== undefined && !this.#drainedByHand.has(worker)) heir.draining = false;
+    if (heir !== undefined) heir.draining = this.#isDrained(heir);
   }
 
   /** Takes out the leaving ones that are done. */
@@ -315,6 +317,7 @@ export class DnsWorkers {
     this.#disown(worker);
     if (!this.#holds(worker)) return;
     this.#fleet.remove(worker.name);
+    this.#tidy();
     this.#events.onLeave(worker);
   }
 

@@ -576,6 +576,52 @@ describe("a worker whose address is a name", () => {
     expect(chosen()).toEqual(["http://10.0.0.2:1"]);
   });
 
+  test("one that is drained by hand stays drained when a reload gives its name to another worker", async () => {
+    const lists = { "a.local": ["10.0.0.1", "10.0.0.2"] };
+    const { router, refresh, reload, chosen, at } = startNamed(poolOf(entry("a")), lists);
+    await refresh();
+    router.control.drain(at("http://10.0.0.1:1").name);
+    reload(poolOf(entry("a"), { url: "http://10.0.0.9:1", name: at("http://10.0.0.1:1").name }));
+    await refresh();
+    expect([chosen().sort(), at("http://10.0.0.1:1").draining]).toEqual([
+      ["http://10.0.0.2:1", "http://10.0.0.9:1"],
+      true,
+    ]);
+  });
+
+  test("one that is configured by itself and drained by hand stays drained when a reload leaves its address to the DNS", async () => {
+    const lists: Record<string, string[]> = { "a.local": ["10.0.0.1", "10.0.0.2"], "b.local": ["10.0.0.5"] };
+    const configured = ["10.0.0.1", "10.0.0.5"].map((address, n) => ({ url: `http://${address}:1`, name: `z${n}` }));
+    const { router, refresh, reload, chosen, at } = startNamed(poolOf(entry("a"), ...configured), lists);
+    await refresh();
+    router.control.drain("z0");
+    router.control.drain("z1");
+    await refresh(GONE_AFTER + 1);
+    // One that the DNS lists already, and one that an entry lists which is new.
+    reload(poolOf(entry("a"), entry("b")));
+    await refresh();
+    expect([chosen(), at("http://10.0.0.5:1").draining]).toEqual([["http://10.0.0.2:1"], true]);
+    // Until somebody brings it back.
+    router.control.remove(at("http://10.0.0.1:1").name);
+    reload(poolOf(entry("a"), entry("b"), configured[0]));
+    expect(chosen().sort()).toEqual(["http://10.0.0.1:1", "http://10.0.0.2:1"]);
+    reload(poolOf(entry("a"), entry("b")));
+    expect(chosen().sort()).toEqual(["http://10.0.0.1:1", "http://10.0.0.2:1"]);
+  });
+
+  test("a drain by hand outlives an answer that lacks the address, and is void once the address is gone", async () => {
+    const { refresh, settled, router, chosen, fleet } = start();
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    await call(router, "POST", "/workers/pod-1/drain");
+    // Idle, so another object stands for it afterwards.
+    expect(await refresh(["10.0.0.2"])).toEqual(["pod-2"]);
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    expect([fleet.worker("pod-1")!.draining, chosen()]).toEqual([true, ["pod-2"]]);
+    await settled(["10.0.0.2"]);
+    await refresh(["10.0.0.1", "10.0.0.2"]);
+    expect(chosen().sort()).toEqual(["pod-1", "pod-2"]);
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {
