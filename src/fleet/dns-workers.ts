@@ -6,6 +6,7 @@ import type { Pool } from "../workers/pool.ts";
 import type { Worker, WorkerRole } from "../workers/worker.ts";
 import { DnsAddresses } from "./dns-addresses.ts";
 import { memberConfig, memberUrls } from "./dns-member.ts";
+import { type Former, isSettled } from "./former-name.ts";
 
 /** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
@@ -34,6 +35,8 @@ interface Entry extends Place {
   members: Map<string, Worker>;
   /** What the last answer listed; more than the members, where an address is another's worker. */
   listed: ReadonlySet<string>;
+  /** It has listed somebody since it is configured. */
+  answered: boolean;
   nextAt: number;
   lostAt: number;
   /** Number of the lookup under way, 0 = none. */
@@ -62,6 +65,8 @@ export class DnsWorkers {
   readonly #clock: Pick<Clock, "now">;
   readonly #events: DnsEvents;
   #entries = new Map<string, Entry>();
+  /** Names that were configured, and whose members serve on until the names in their place are answered. */
+  readonly #formers = new Map<string, Former<Entry>>();
   /** By pool. */
   readonly #pools = new Map<string, DnsAddresses>();
   /** Workers whose address is gone. */
@@ -83,7 +88,7 @@ export class DnsWorkers {
     const kept = new Set(named.map(({ key }) => key));
     const gone = [...before].flatMap(([key, entry]) => (kept.has(key) ? [] : [entry]));
     for (const { model, pool, role, worker, key } of named) {
-      const known = before.get(key);
+      const known = before.get(key) ?? this.#recall(key);
       const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
       const entry: Entry = known ?? {
         model,
@@ -93,6 +98,7 @@ export class DnsWorkers {
         apiKey,
         members: new Map(),
         listed: NOBODY,
+        answered: false,
         nextAt: -Infinity,
         lostAt: Infinity,
         lookup: 0,
@@ -114,7 +120,9 @@ export class DnsWorkers {
       // A configured worker that a reload has brought back is wanted again.
       addresses.readmit((url) => this.#at(placeOf(place), url)?.origin === "config");
     }
-    for (const entry of gone) for (const worker of entry.members.values()) this.#letGo(worker);
+    for (const entry of gone) this.#formers.set(keyOf({ ...entry, worker: entry.config }), this.#former(entry));
+    for (const former of this.#formers.values()) this.#bequeath(former, fresh);
+    this.#settle();
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
     // An address may have lost its configured worker; whether the DNS answers now says nothing about who is there.
@@ -124,6 +132,7 @@ export class DnsWorkers {
 
   /** Looks up the names that are due. The promise is of their answers; nobody has to await it, it never rejects. */
   run(): Promise<void> {
+    this.#settle();
     this.#sweep();
     const now = this.#clock.now();
     const lookups: Promise<void>[] = [];
@@ -179,6 +188,7 @@ export class DnsWorkers {
 
   #follow(entry: Entry, urls: ReadonlySet<string>): void {
     entry.listed = urls;
+    entry.answered = true;
     const addresses = this.#addresses(entry);
     // A configured worker, or one that joined by itself, is the same one with and without the DNS.
     const gone = addresses.answered(entry, urls, (url) => (this.#at(entry, url)?.origin ?? "dns") !== "dns");
@@ -190,7 +200,46 @@ export class DnsWorkers {
       else this.#letGo(worker);
     }
     this.#welcomeAll(entry);
+    this.#settle();
     this.#sweep();
+  }
+
+  #former(name: Entry): Former<Entry> {
+    // An answer that is under way comes too late.
+    name.lookup = 0;
+    return { name, heirs: [], since: this.#clock.now() };
+  }
+
+  /** A name that is configured again before its members have left, as when a reload is taken back, has them at once. */
+  #recall(key: string): Entry | undefined {
+    const entry = this.#formers.get(key)?.name;
+    if (entry === undefined) return undefined;
+    this.#formers.delete(key);
+    entry.answered = false;
+    this.#addresses(entry).listedBy(entry, entry.listed);
+    return entry;
+  }
+
+  #bequeath(former: Former<Entry>, fresh: readonly Entry[]): void {
+    const entries = [...this.#entries.values()];
+    const { name, heirs } = former;
+    former.heirs = [
+      ...heirs.filter((heir) => entries.includes(heir) && !fresh.includes(heir)),
+      ...inPool(fresh, name).filter(({ role }) => role === name.role),
+    ];
+  }
+
+  /** Lets go of members of former names: to a name that lists them, or out when it is known that none does. */
+  #settle(): void {
+    for (const [key, former] of this.#formers) {
+      const settled = isSettled(former, this.#clock.now());
+      const { members } = former.name;
+      for (const [url, worker] of members) {
+        if (!this.#holds(worker)) members.delete(url);
+        else if (settled || this.#heir(worker) !== undefined) this.#letGo(worker);
+      }
+      if (settled || members.size === 0) this.#formers.delete(key);
+    }
   }
 
   #welcomeAll(entry: Entry): void {
@@ -205,10 +254,15 @@ export class DnsWorkers {
     if (this.#poolOf(entry) === undefined) return;
     const there = this.#at(entry, url);
     if (there === undefined) this.#join(entry, url);
-    else if (this.#leaving.has(there)) this.#takeOver(entry, there);
+    else if (this.#leaving.has(there) || this.#isLeft(there)) this.#takeOver(entry, there);
   }
 
-  /** The address of one that leaves is listed under another name: it need not end its requests first to be wanted again. */
+  /** A member of a former name. */
+  #isLeft(worker: Worker): boolean {
+    return [...this.#formers.values()].some(({ name }) => name.members.get(worker.url) === worker);
+  }
+
+  /** The address of one that leaves, or of a former name, is listed under another name: it need not end its requests first to be wanted again. */
   #takeOver(entry: Entry, worker: Worker): void {
     const { url, role, name } = worker;
     if (role !== entry.role) {
@@ -283,10 +337,15 @@ export class DnsWorkers {
     return inPool(this.#entries.values(), place).filter(({ listed }) => listed.has(url));
   }
 
+  /** A name of its role that lists it. */
+  #heir(worker: Worker): Entry | undefined {
+    return this.#listing(worker, worker.url).find(({ role }) => role === worker.role);
+  }
+
   /** Its name lists it no longer, or is gone itself. */
   #letGo(worker: Worker): void {
     if (!this.#holds(worker)) return;
-    const other = this.#listing(worker, worker.url).find(({ role }) => role === worker.role);
+    const other = this.#heir(worker);
     if (other !== undefined) this.#takeOver(other, worker);
     else if (!this.#leaving.has(worker)) {
       worker.draining = true;
@@ -322,7 +381,8 @@ export class DnsWorkers {
   }
 
   #disown(worker: Worker): void {
-    for (const { members } of this.#entries.values()) {
+    const formers = [...this.#formers.values()].map(({ name }) => name);
+    for (const { members } of [...this.#entries.values(), ...formers]) {
       if (members.get(worker.url) === worker) members.delete(worker.url);
     }
   }

@@ -622,6 +622,88 @@ describe("a worker whose address is a name", () => {
     expect(chosen().sort()).toEqual(["pod-1", "pod-2"]);
   });
 
+  test.each([["idle"], ["busy"]])(
+    "an entry that a reload gives another host name serves on until that is answered, and keeps the workers it lists (%s)",
+    async (state) => {
+      const lists: Record<string, string[] | Error> = {
+        "a.local": ["10.0.0.1", "10.0.0.2", "10.0.0.3"],
+        "b.local": ["10.0.0.1", "10.0.0.2", "10.0.0.4"],
+      };
+      const { refresh, reload, chosen, at, clock, fleet, router } = startNamed(poolOf(entry("a")), lists);
+      await refresh();
+      const workers = [...fleet.workers()];
+      const leases = state === "busy" ? workers.map((worker) => acquire(worker, 1, 0)) : [];
+      const broken = at("http://10.0.0.2:1");
+      for (let n = 0; n < 9; n++) broken.breaker.failed(clock.now());
+      reload(poolOf(entry("b", { weight: 7 })));
+      expect(chosen()).toEqual(["http://10.0.0.1:1", "http://10.0.0.3:1"]);
+      expect(fleet.ready(clock.now())[0]!.ready).toBe(true);
+      await tend(router);
+      expect(chosen()).toEqual(["http://10.0.0.1:1", "http://10.0.0.4:1"]);
+      expect(workers.map((worker) => [at(worker.url) === worker, worker.draining, worker.weight])).toEqual([
+        [true, false, 7],
+        [true, false, 7],
+        [state === "busy", true, 1],
+      ]);
+      expect(broken.breaker.state(clock.now())).toBe("open");
+      for (const lease of leases) lease.release();
+      // From here on they are the new entry's.
+      lists["b.local"] = ["10.0.0.4"];
+      await refresh();
+      expect(await refresh()).toEqual(["http://10.0.0.4:1"]);
+    },
+  );
+
+  test("the workers of a host name that a reload changes stay while the new one cannot be looked up, and are back with the old one", async () => {
+    const lists: Record<string, string[] | Error> = { "a.local": ["10.0.0.1"], "b.local": new Error("SERVFAIL") };
+    const { router, refresh, reload, chosen, at } = startNamed(poolOf(entry("a")), lists);
+    await refresh();
+    const worker = at("http://10.0.0.1:1");
+    reload(poolOf(entry("b")));
+    await refresh(20);
+    // Another one that fails too.
+    reload(poolOf(entry("c")));
+    await refresh(20);
+    expect(chosen()).toEqual(["http://10.0.0.1:1"]);
+    lists["a.local"] = new Error("SERVFAIL");
+    reload(poolOf(entry("a", { weight: 4 })));
+    expect([chosen(), worker.weight]).toEqual([["http://10.0.0.1:1"], 4]);
+    await refresh(20);
+    reload(poolOf(entry("c")));
+    // What is said of it by hand holds meanwhile.
+    router.control.remove(worker.name);
+    lists["c.local"] = ["10.0.0.1", "10.0.0.2"];
+    await refresh();
+    expect(chosen()).toEqual(["http://10.0.0.2:1"]);
+  });
+
+  test("where a reload adds several names in the place of one, its workers leave when all are answered, or one is and 30 s are over", async () => {
+    const lists: Record<string, string[] | Error> = {
+      "a.local": ["10.0.0.1", "10.0.0.2"],
+      "b.local": ["10.0.0.1"],
+      "c.local": new Error("ENOTFOUND"),
+    };
+    const changed = poolOf(entry("b"), entry("c"));
+    const first = startNamed(poolOf(entry("a")), lists);
+    await first.refresh();
+    first.reload(changed);
+    expect(await first.refresh(5)).toEqual(["http://10.0.0.1:1", "http://10.0.0.2:1"]);
+    expect(first.chosen().length).toBe(2);
+    expect(await first.refresh()).toEqual(["http://10.0.0.1:1"]);
+
+    const second = startNamed(poolOf(entry("a")), lists);
+    await second.refresh();
+    const worker = second.at("http://10.0.0.2:1");
+    second.reload(changed);
+    await second.refresh(2);
+    lists["c.local"] = ["10.0.0.2"];
+    await second.refresh();
+    expect([second.chosen(), second.at("http://10.0.0.2:1")]).toEqual([
+      ["http://10.0.0.1:1", "http://10.0.0.2:1"],
+      worker,
+    ]);
+  });
+
   test("where nothing can look names up, the configuration is refused and names the field", () => {
     let refusal: unknown;
     try {
