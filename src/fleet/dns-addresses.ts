@@ -36,7 +36,8 @@ export class DnsAddresses {
     address.dismissed = true;
     // Deleting it and letting it join again is how a drained worker is brought back.
     address.drained = false;
-    this.#expect(address, names);
+    // Only where no name lists it: one that finds nobody for months must not keep it out for the next pod that comes to its address.
+    if (address.missed.size === 0) for (const name of names) address.missed.set(name, 0);
     if (address.missed.size === 0) this.#known.delete(url);
   }
 
@@ -87,11 +88,12 @@ export class DnsAddresses {
     for (const url of urls) this.#address(url).missed.set(name, 0);
   }
 
-  /** Names that are configured no longer; what only they listed is expected of those that are new. */
-  replace(names: Iterable<object>, heirs: readonly object[]): void {
-    for (const address of this.#known.values()) {
-      for (const name of names) address.missed.delete(name);
-      this.#expect(address, heirs);
+  /** Names that are configured no longer; what they listed, and what no name lists yet, is expected of those that are new. */
+  replace(names: readonly object[], heirs: readonly object[]): void {
+    for (const { missed } of this.#known.values()) {
+      const left = names.filter((name) => missed.delete(name));
+      if (left.length === 0 && missed.size > 0) continue;
+      for (const heir of heirs) missed.set(heir, missed.get(heir) ?? 0);
     }
   }
 
@@ -100,12 +102,6 @@ export class DnsAddresses {
     for (const [url, { missed, drained }] of this.#known) {
       if (missed.size === 0 && !(drained && isThere(url))) this.#known.delete(url);
     }
-  }
-
-  /** Only where no name lists it: one that finds nobody for months must not keep what was said of another one's address. */
-  #expect({ missed }: Address, names: readonly object[]): void {
-    if (missed.size > 0) return;
-    for (const name of names) missed.set(name, 0);
   }
 
   #address(url: string): Address {

@@ -121,7 +121,10 @@ export class DnsWorkers {
       addresses.readmit((url) => this.#at(placeOf(place), url)?.origin === "config");
     }
     for (const entry of gone) this.#formers.set(keyOf({ ...entry, worker: entry.config }), this.#former(entry));
-    for (const former of this.#formers.values()) this.#bequeath(former, fresh);
+    for (const former of this.#formers.values()) {
+      this.#bequeath(former, fresh);
+      if (!isSettled(former, this.#clock.now())) this.#restore(former.name);
+    }
     this.#settle();
     for (const worker of this.#leaving) if (!this.#holds(worker)) this.#handOver(worker);
     this.#sweep();
@@ -227,6 +230,14 @@ export class DnsWorkers {
       ...heirs.filter((heir) => entries.includes(heir) && !fresh.includes(heir)),
       ...inPool(fresh, name).filter(({ role }) => role === name.role),
     ];
+  }
+
+  /** A reload has given a member's name to another worker, or its address is configured by itself no longer. */
+  #restore(former: Entry): void {
+    if (this.#poolOf(former) === undefined) return;
+    for (const url of former.listed) {
+      if (this.#at(former, url) === undefined && !this.#addresses(former).isDismissed(url)) this.#join(former, url);
+    }
   }
 
   /** Lets go of members of former names: to a name that lists them, or out when it is known that none does. */

@@ -665,6 +665,7 @@ describe("a worker whose address is a name", () => {
     reload(poolOf(entry("c")));
     await refresh(20);
     expect(chosen()).toEqual(["http://10.0.0.1:1"]);
+    expect(at("http://10.0.0.1:1")).toBe(worker);
     lists["a.local"] = new Error("SERVFAIL");
     reload(poolOf(entry("a", { weight: 4 })));
     expect([chosen(), worker.weight]).toEqual([["http://10.0.0.1:1"], 4]);
@@ -675,6 +676,35 @@ describe("a worker whose address is a name", () => {
     lists["c.local"] = ["10.0.0.1", "10.0.0.2"];
     await refresh();
     expect(chosen()).toEqual(["http://10.0.0.2:1"]);
+  });
+
+  test("the workers of a host name that a reload changes serve on where their name is given to another one", async () => {
+    const lists: Record<string, string[] | Error> = { "a.local": ["10.0.0.1"], "b.local": new Error("SERVFAIL") };
+    const { refresh, reload, chosen, at } = startNamed(poolOf(entry("a")), lists);
+    await refresh();
+    const taken = { url: "http://10.0.0.9:1", name: at("http://10.0.0.1:1").name };
+    reload(poolOf(entry("b"), taken));
+    await refresh(8);
+    expect(chosen().sort()).toEqual(["http://10.0.0.1:1", "http://10.0.0.9:1"]);
+    lists["b.local"] = ["10.0.0.2"];
+    await refresh();
+    expect((await refresh()).sort()).toEqual(["http://10.0.0.2:1", "http://10.0.0.9:1"]);
+  });
+
+  test("one that was taken out by hand stays out where a reload moves its entry and another one has let go of it meanwhile", async () => {
+    const lists: Record<string, string[] | Error> = { "a.local": ["10.0.0.1"], "b.local": ["10.0.0.1", "10.0.0.2"] };
+    const pools = (decode: object[], workers: object[]) => ({
+      models: [{ id: "m", pools: [{ engine: "vllm", prefill: ["http://p:1"], decode, workers }] }],
+    });
+    const { router, refresh, reload, at } = startNamed(pools([entry("b")], [entry("a")]), lists);
+    await refresh();
+    router.control.remove(at("http://10.0.0.1:1").name);
+    Object.assign(lists, { "a.local": new Error("SERVFAIL"), "b.local": ["10.0.0.2"] });
+    await refresh(2);
+    reload(pools([entry("b"), entry("a")], []));
+    await refresh(GONE_AFTER);
+    lists["a.local"] = ["10.0.0.1"];
+    expect((await refresh()).sort()).toEqual(["http://10.0.0.2:1", "http://p:1"]);
   });
 
   test("where a reload adds several names in the place of one, its workers leave when all are answered, or one is and 30 s are over", async () => {
