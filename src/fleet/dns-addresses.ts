@@ -64,11 +64,7 @@ export class DnsAddresses {
    * without the DNS.
    */
   answered(name: object, urls: ReadonlySet<string>, stays: (url: string) => boolean): string[] {
-    for (const url of urls) {
-      const address = this.#address(url);
-      address.listed = true;
-      address.missed.set(name, 0);
-    }
+    this.listedBy(name, urls);
     const gone: string[] = [];
     for (const [url, address] of this.#known) {
       const missed = address.missed.get(name);
@@ -76,16 +72,24 @@ export class DnsAddresses {
       if (missed + 1 < GONE_AFTER) address.missed.set(name, missed + 1);
       else address.missed.delete(name);
       if (address.missed.size > 0) continue;
-      if (address.listed && !stays(url)) gone.push(url);
-      address.listed = false;
-      if (!stays(url)) this.#known.delete(url);
+      if (stays(url)) {
+        address.listed = false;
+        address.dismissed = false;
+        continue;
+      }
+      if (address.listed) gone.push(url);
+      this.#known.delete(url);
     }
     return gone;
   }
 
-  /** A name is configured (again), and has listed these. */
+  /** A name lists these, or did when it was configured last. */
   listedBy(name: object, urls: Iterable<string>): void {
-    for (const url of urls) this.#address(url).missed.set(name, 0);
+    for (const url of urls) {
+      const address = this.#address(url);
+      address.listed = true;
+      address.missed.set(name, 0);
+    }
   }
 
   /** Names that are configured no longer; what they listed, and what no name lists yet, is expected of those that are new. */

@@ -1,12 +1,15 @@
-import type { RouterConfig, WorkerConfig } from "../config/schema.ts";
-import { DNS_PREFIX, urlHost } from "../config/worker-url.ts";
+import type { RouterConfig } from "../config/schema.ts";
+import { urlHost } from "../config/worker-url.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
 import type { Pool } from "../workers/pool.ts";
-import type { Worker, WorkerRole } from "../workers/worker.ts";
+import type { Worker } from "../workers/worker.ts";
 import { DnsAddresses } from "./dns-addresses.ts";
+import { type Entry, inPool, keyOf, namedWorkers, newEntry, type Place, placeOf } from "./dns-entry.ts";
 import { memberConfig, memberUrls } from "./dns-member.ts";
 import { type Former, isSettled } from "./former-name.ts";
+
+export { namedWorkers } from "./dns-entry.ts";
 
 /** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
@@ -15,34 +18,6 @@ export type ResolveHost = (host: string) => Promise<readonly string[]>;
 const REFRESH_MS = 5_000;
 /** A lookup that has not ended by then is taken as lost: a resolver that hangs must not end the refreshing. */
 const LOST_MS = 30_000;
-
-const ROLES: readonly (readonly ["prefill" | "decode" | "workers", WorkerRole])[] = [
-  ["prefill", "prefill"],
-  ["decode", "decode"],
-  ["workers", "aggregated"],
-];
-
-interface Place {
-  model: string;
-  pool: string;
-}
-
-interface Entry extends Place {
-  role: WorkerRole;
-  config: WorkerConfig;
-  apiKey: string | undefined;
-  /** By URL. */
-  members: Map<string, Worker>;
-  /** What the last answer listed; more than the members, where an address is another's worker. */
-  listed: ReadonlySet<string>;
-  /** It has listed somebody since it is configured. */
-  answered: boolean;
-  nextAt: number;
-  lostAt: number;
-  /** Number of the lookup under way, 0 = none. */
-  lookup: number;
-  failing: boolean;
-}
 
 export interface DnsEvents {
   /** No name of the pool lists an address any longer, nor has in its last answers: who comes there next is somebody else. */
@@ -90,20 +65,7 @@ export class DnsWorkers {
     for (const { model, pool, role, worker, key } of named) {
       const known = before.get(key) ?? this.#recall(key);
       const apiKey = worker.apiKeyEnv === undefined ? undefined : keys.get(worker.name);
-      const entry: Entry = known ?? {
-        model,
-        pool,
-        role,
-        config: worker,
-        apiKey,
-        members: new Map(),
-        listed: NOBODY,
-        answered: false,
-        nextAt: -Infinity,
-        lostAt: Infinity,
-        lookup: 0,
-        failing: false,
-      };
+      const entry = known ?? newEntry({ model, pool }, role, worker, apiKey);
       entry.config = worker;
       entry.apiKey = apiKey;
       // A pool may have lost all it had: who is there is asked now.
@@ -397,38 +359,6 @@ export class DnsWorkers {
       if (members.get(worker.url) === worker) members.delete(worker.url);
     }
   }
-}
-
-/** All workers of a configuration whose address is a name to be looked up. */
-export function namedWorkers(
-  config: Pick<RouterConfig, "models">,
-): { model: string; pool: string; role: WorkerRole; worker: WorkerConfig; path: string }[] {
-  return config.models.flatMap((model, m) =>
-    model.pools.flatMap((pool, p) =>
-      ROLES.flatMap(([list, role]) =>
-        pool[list].flatMap((worker, w) =>
-          worker.url.startsWith(DNS_PREFIX)
-            ? [{ model: model.id, pool: pool.name, role, worker, path: `models[${m}].pools[${p}].${list}[${w}].url` }]
-            : [],
-        ),
-      ),
-    ),
-  );
-}
-
-/** Not by name: that may be its place in a list, from which another one is taken out. */
-function keyOf({ model, pool, role, worker }: Place & { role: WorkerRole; worker: WorkerConfig }): string {
-  return JSON.stringify([model, pool, role, worker.url]);
-}
-
-function inPool(entries: Iterable<Entry>, { model, pool }: Place): Entry[] {
-  return [...entries].filter((entry) => entry.model === model && entry.pool === pool);
-}
-
-/** Of the key of a pool's addresses. */
-function placeOf(key: string): Place {
-  const [model = "", pool = ""] = JSON.parse(key) as string[];
-  return { model, pool };
 }
 
 function codeOf(error: unknown): string {
