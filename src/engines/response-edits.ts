@@ -32,7 +32,8 @@ const MODEL = '"model"';
 export function editAnswer(request: GenerationRequest, text: string, tail: PrefillTail | undefined): string {
   const logprobs = inputLogprobsIn(request, tail);
   const counted = countsPrompt(request.api, text, tail?.promptTokensDetails);
-  const leaks = HANDOFF.test(text);
+  // The bare search first: it is a tenth of the expression's price.
+  const leaks = text.includes("_transfer_params") && HANDOFF.test(text);
   if (request.engineModel === undefined && logprobs === undefined && !counted && !leaks) return text;
   const whole = scanAnswer(text);
   if (whole === undefined) return text;
