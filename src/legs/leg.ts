@@ -43,7 +43,7 @@ type Pending = "head" | "chunk" | "text" | undefined;
 
 /** One HTTP request to one engine, from dispatch to the end of its answer. Closing one leg never closes the other. */
 export class Leg implements HeadListener, BodyReader {
-  // What each chunk meets comes first (see `DecodeRelay`).
+  // What each chunk meets stands together.
   #exchange: Exchange | undefined;
   #pending: Pending;
   /** Who gets the next bytes. */

@@ -35,7 +35,7 @@ const encoder = new TextEncoder();
  * The per-chunk path is `pull` → `chunk` → `#block`: one framer call, one mark search, no copy, no timer, no race.
  */
 export class DecodeRelay implements BodyReader, SilenceListener {
-  // What each chunk meets stands together: with a thousand streams a cache line more is what an event's own work costs.
+  // What each chunk meets stands together.
   #state: State = "holding";
   #reading = false;
   #committed = false;
