@@ -85,6 +85,11 @@ export class Call {
     this.choice = { tokens: this.choice.tokens, prompt: noText, session: noText };
   }
 
+  /** When decode was sent what has a buffered answer (`blame`); undefined of a stream. */
+  get bufferedSince(): number | undefined {
+    return this.request.stream ? undefined : this.record.decodeSentAt;
+  }
+
   /** A part shares its record with others, so the times in it are not its own. */
   get isPart(): boolean {
     return this.#whole !== undefined;

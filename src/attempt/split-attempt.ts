@@ -247,7 +247,7 @@ export class SplitAttempt implements DecodeOwner {
     } else {
       this.#doubtPrefill(failure);
       if (failure instanceof Failure && failure.stage === "decode")
-        blame(this.#decode.worker, failure, now, this.#bufferedSince);
+        blame(this.#decode.worker, failure, now, this.#call.bufferedSince);
       this.#tearDown(failure);
     }
   }
@@ -293,7 +293,7 @@ export class SplitAttempt implements DecodeOwner {
     if (failure instanceof Failure) {
       if (failure.stage === "decode") {
         this.decodeFaultOpen = isOpenDecodeFault(failure);
-        if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now, this.#bufferedSince);
+        if (!this.decodeFaultOpen) blame(this.#decode.worker, failure, now, this.#call.bufferedSince);
       } else if (this.#task === undefined && failure.kind !== undefined) {
         // Without a kind it is no worker's doing: the router shuts down, or was too slow for a hand-off.
         this.#blamePrefill(failure);
@@ -356,11 +356,6 @@ export class SplitAttempt implements DecodeOwner {
   #doubtPrefill(failure: Failure | ClientGone): void {
     if (failure instanceof Failure && failure.kind !== undefined && verdict(failure) === "failed")
       this.#services.facts?.doubt(this.#prefill.worker);
-  }
-
-  get #bufferedSince(): number | undefined {
-    const { request, record } = this.#call;
-    return request.stream ? undefined : record.decodeSentAt;
   }
 
   #blamePrefill(failure: Failure): void {

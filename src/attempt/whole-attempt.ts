@@ -56,7 +56,7 @@ export class WholeAttempt implements DecodeOwner {
       this.#offStop();
       // A router that shuts down stops requests as well: that is not the worker's doing.
       if (failure instanceof Failure && failure.stage === "decode")
-        blame(this.#lease.worker, failure, this.#services.clock.now(), this.#bufferedSince);
+        blame(this.#lease.worker, failure, this.#services.clock.now(), this.#call.bufferedSince);
       this.#side.relay?.abandon();
       this.#side.leg.close(failure instanceof ClientGone ? "client" : "other-leg");
       throw failure;
@@ -80,13 +80,8 @@ export class WholeAttempt implements DecodeOwner {
       return;
     }
     if (failure instanceof Failure && failure.stage === "decode")
-      blame(this.#lease.worker, failure, now, this.#bufferedSince);
+      blame(this.#lease.worker, failure, now, this.#call.bufferedSince);
     this.#side.leg.close(failure instanceof ClientGone ? "client" : "other-leg");
-  }
-
-  get #bufferedSince(): number | undefined {
-    const { request, record } = this.#call;
-    return request.stream ? undefined : record.decodeSentAt;
   }
 
   #stopped(why: ClientGone | Failure): void {

@@ -1,18 +1,16 @@
 import type { RouterConfig } from "../config/schema.ts";
-import { urlHost } from "../config/worker-url.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Fleet, WorkerKeys } from "../workers/fleet.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { Worker } from "../workers/worker.ts";
 import { DnsAddresses } from "./dns-addresses.ts";
 import { type Entry, inPool, keyOf, namedWorkers, newEntry, type Place, placeOf } from "./dns-entry.ts";
-import { memberConfig, memberUrls } from "./dns-member.ts";
+import { hostOf, lookUp, type ResolveHost } from "./dns-lookup.ts";
+import { memberConfig } from "./dns-member.ts";
 import { type Former, isSettled } from "./former-name.ts";
 
 export { namedWorkers } from "./dns-entry.ts";
-
-/** All addresses of a host name, IPv4 and IPv6 without brackets. May reject. The runtime's; absent where a runtime has no DNS. */
-export type ResolveHost = (host: string) => Promise<readonly string[]>;
+export type { ResolveHost } from "./dns-lookup.ts";
 
 /** How often a name is looked up again. Cluster DNS keeps its records for 5 to 30 s; asking more often would tell nothing new. */
 const REFRESH_MS = 5_000;
@@ -132,21 +130,13 @@ export class DnsWorkers {
     this.#lookups += 1;
     const lookup = this.#lookups;
     entry.lookup = lookup;
-    const host = urlHost(entry.config.url).replace(/^\[|\]$/g, "");
-    let urls: ReadonlySet<string> = NOBODY;
-    let reason = "it has no addresses";
-    try {
-      const addresses = await this.#resolve(host);
-      urls = memberUrls(entry.config.url, addresses);
-      if (addresses.length > 0) reason = "it has no addresses that can stand in a URL";
-    } catch (error) {
-      reason = codeOf(error);
-    }
+    const { url } = entry.config;
+    const { urls, reason } = await lookUp(this.#resolve, url);
     // Another one has begun, or the name has left the configuration.
     if (entry.lookup !== lookup || ![...this.#entries.values()].includes(entry)) return;
     entry.lookup = 0;
     const ok = urls.size > 0;
-    if (ok === entry.failing) this.#events.onLookup(host, ok, ok ? "" : reason);
+    if (ok === entry.failing) this.#events.onLookup(hostOf(url), ok, ok ? "" : reason);
     entry.failing = !ok;
     if (ok) this.#follow(entry, urls);
   }
@@ -361,12 +351,6 @@ export class DnsWorkers {
   }
 }
 
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return typeof code === "string" ? code : error instanceof Error ? error.message : String(error);
-}
-
 const NOTHING = Promise.resolve();
-const NOBODY: ReadonlySet<string> = new Set();
 
 function nothing(): void {}

@@ -113,11 +113,6 @@ export class DecodeRelay implements BodyReader, SilenceListener {
     return this.#committed;
   }
 
-  /** The finish event has gone out. */
-  get released(): boolean {
-    return this.#state === "released" || this.#endSeen;
-  }
-
   /** Decode is waited for: the client, or the commit, has asked for more. */
   get waits(): boolean {
     return this.#reading;

@@ -162,21 +162,21 @@ export class Topic {
   /** Workers about which there is something to say: others take the rest for idle and well. */
   loads(now: number): LoadReport["workers"] {
     const loads: LoadReport["workers"] = new Map();
-    const here = new Set<string>();
+    const left = new Map<string, number>();
+    for (const { url, load } of this.pool.retired()) left.set(url, (left.get(url) ?? 0) + load.requests);
     for (const worker of this.pool.members()) {
-      here.add(worker.url);
       const broken = worker.breaker.state(now) === "open" || !worker.health.healthy(now);
-      const requests = this.pool.inHandAt(worker.url);
+      const requests = worker.load.requests + (left.get(worker.url) ?? 0);
+      left.delete(worker.url);
       if (requests > 0 || broken) {
         const address = hashText(worker.url, this.#seed);
         loads.set(worker.name, [requests, Math.round(worker.load.tokens), broken ? 1 : 0, address]);
       }
     }
-    for (const { url } of this.pool.retired()) {
-      if (here.has(url)) continue;
+    for (const [url, requests] of left) {
       const address = hashText(url, this.#seed);
       // Its name may be another one's by now.
-      loads.set(`left-${address.toString(16)}`, [this.pool.inHandAt(url), 0, 0, address]);
+      loads.set(`left-${address.toString(16)}`, [requests, 0, 0, address]);
     }
     return loads;
   }

@@ -129,3 +129,15 @@ test("where routers exchange with requests alone nobody knows: drained stays fal
   expect(drained()).toBeFalse();
   expect(await secondsUntil(world, all, drained)).toBe(Number.POSITIVE_INFINITY);
 });
+
+test("what another router has in hand at the address counts, also when the worker is no longer one of its own", async () => {
+  const { world, there, all, drained, worker } = pair();
+  await pass(world, all, 1_000);
+  const lease = acquire(worker(there), 1, world.clock.now());
+  there.services.fleet.remove(NAME);
+  drained();
+  await pass(world, all, 15_000);
+  expect(drained()).toBeFalse();
+  lease.release();
+  expect(await secondsUntil(world, all, drained)).toBeLessThan(12);
+});
